@@ -1,4 +1,6 @@
-"""A Dask cluster of real processes on this machine, in the environment of a lab, so that the lab finds all of it.
+"""A Dask cluster of real processes on this machine.
+
+They have the environment of a lab, so that the lab finds all of them.
 
 - ``Cluster``  a scheduler and its workers; who is who among the processes beside them
 """
@@ -19,7 +21,8 @@ from uuid import uuid4
 import psutil
 
 from tests.command_line import COMMAND
-from tests.faults.lab import Lab, wait_until
+from tests.faults.lab import Lab
+from tests.waiting import until
 
 DASK = str(Path(sys.executable).with_name("dask"))
 START_SECONDS = 60.0
@@ -27,7 +30,10 @@ START_SECONDS = 60.0
 
 @dataclass
 class Cluster:
-    """A scheduler on a free port. ``within`` is put before a command, to run it in a namespace for instance."""
+    """A scheduler on a free port.
+
+    ``within`` is put before a command, for example to run it in a namespace.
+    """
 
     lab: Lab
     host: str = "127.0.0.1"
@@ -53,9 +59,7 @@ class Cluster:
                 str(about),
             ]
         )
-        self.address: str = wait_until(
-            lambda: self._address(about), START_SECONDS, "for a Dask scheduler"
-        )
+        self.address: str = until(lambda: self._address(about), START_SECONDS, "a Dask scheduler")
 
     def __enter__(self) -> Cluster:
         return self
@@ -69,7 +73,7 @@ class Cluster:
     def start_worker(
         self, *, host: str | None = None, within: Sequence[str] = ()
     ) -> subprocess.Popen[bytes]:
-        """A worker with one thread, which a nanny starts anew when it dies. Runs wait for it by themselves."""
+        """A worker with one thread. A nanny starts it again when it dies. Runs wait for it."""
         words = [DASK, "worker", self.address, "--host", host or self.host, "--nthreads", "1"]
         nanny = self._start(
             [*within, *words, "--local-directory", str(self.folder / uuid4().hex[:8])]
@@ -100,8 +104,8 @@ class Cluster:
     def executions(self) -> Counter[str]:
         """How often each node's code was begun.
 
-        Unlike ``Lab.executions`` it does not mind a process that has let go of its work and is about to end when the
-        node begins on another worker.
+        Unlike ``Lab.executions`` it allows a process that has released its work and is about to
+        end when the node starts on another worker.
         """
         return Counter(line.split()[0] for line in self.lab.trace())
 
@@ -109,7 +113,7 @@ class Cluster:
 
     def workers(self) -> set[int]:
         """The Dask workers, once all have started; above each is its nanny."""
-        return wait_until(lambda: self._workers(), START_SECONDS, "for all Dask workers")
+        return until(lambda: self._workers(), START_SECONDS, "all Dask workers")
 
     def nodes(self) -> list[int]:
         """The processes in which nodes run."""
@@ -121,7 +125,7 @@ class Cluster:
         return [pid for pid, fork_server in parents.items() if parents.get(fork_server) in parents]
 
     def worker_of(self, node: int) -> int:
-        """The Dask worker a node belongs to: above the node are its fork_server, the host and then the worker."""
+        """The Dask worker of a node, its third parent: above it are fork server and host."""
         return parent(parent(parent(node)))
 
     def left_by_nodes(self) -> list[int]:

@@ -1,10 +1,11 @@
 """The command ``sylva`` for tests: called in this process, or as a user's shell would start it.
 
-- ``Sylva``    a workspace and the command in it; the runs it starts are real processes in either case
+- ``Sylva``    a workspace and the command in it; the runs it starts are real processes
 - ``pipeline_of_probes``  a file with a chain of probes
 
-A call in this process saves the half second that an interpreter needs to load the engine. What only a
-process can show (signals, closed pipes, the installed entry point) is tested by ``Sylva.process``.
+A call in this process saves the half second that an interpreter needs to load the engine. What
+only a process can show (signals, closed pipes, the installed entry point) is tested by
+``Sylva.process``.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Sylva:
         return os.environ | {"SYLVA_WORKSPACE": str(self.workspace), "PYTHONPATH": path}
 
     def __call__(self, *arguments: object, code: int = 0) -> str:
-        """Call the command in this process; what it printed. ``errors`` is what it printed to stderr."""
+        """Call the command in this process and return what it printed, to stderr in ``errors``."""
         out, err = io.StringIO(), io.StringIO()
         with (
             self._as_in_a_process(arguments),
@@ -94,7 +95,7 @@ def _exit_code() -> int:
 
 
 def pipeline_of_probes(folder: Path, **nodes: dict[str, Any]) -> Path:
-    """Write a chain of probes, in the order given: ``pipeline_of_probes(folder, a={"value": 1}, b={})``."""
+    """Write a chain of probes, in order: ``pipeline_of_probes(folder, a={"value": 1}, b={})``."""
     document = {
         "format": "sylva-pipeline",
         "version": 1,

@@ -3,9 +3,9 @@
 - Tests marked ``slow`` are left out of `make test`. `make faults` runs them, everything in
   ``tests/faults`` and every property test.
 - Property tests (hypothesis) take their settings from a profile. ``ci``, the default, tries few
-  examples, always the same ones; ``thorough``, which `make faults` uses, tries many new ones. So write
-  ``@given(...)`` alone, without ``@settings``.
-- ``pytest tests/test_messages.py --update-messages`` writes ``tests/messages.txt`` anew.
+  examples, always the same ones; ``thorough``, which `make faults` uses, tries many new ones. So
+  write ``@given(...)`` alone, without ``@settings``.
+- ``pytest tests/test_messages.py --update-messages`` writes ``tests/messages.txt`` again.
 """
 
 from __future__ import annotations
@@ -27,34 +27,53 @@ settings.load_profile("ci")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options of this suite."""
-    parser.addoption("--update-messages", action="store_true", help="write tests/messages.txt anew")
+    parser.addoption(
+        "--update-messages", action="store_true", help="write tests/messages.txt again"
+    )
+
+
+BROWSER = "tests/e2e/"
+LONG = (
+    BROWSER,
+    "tests/test_export_python.py",
+    "tests/test_command_line.py",
+    "tests/compatibility/",
+    "tests/faults/",
+    "tests/ui/studio/builder/",
+    "tests/ui/studio/previews/",
+    "tests/ui/rest/",
+    "tests/nodes/",
+    "tests/deepforest/",
+)
+"""What takes long comes first, so that two workers end at about the same time."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark everything in tests/faults, so that `make faults` can choose it beside what is slow elsewhere."""
+    """Mark the tests of tests/faults for `make faults`, and put those of ``LONG`` first."""
     for item in items:
         if item.path.is_relative_to(TESTS / "faults"):
             item.add_marker("faults")
+    items.sort(key=_turn)
 
 
-TOGETHER = (
-    "tests/ui/studio/previews/test_previews.py",
-    "tests/ui/rest/test_service.py",
-    "tests/nodes/models/test_registry.py",
-)
-"""Files whose tests share something that takes seconds to make: two workers would make it twice."""
+def _turn(item: pytest.Item) -> int:
+    turns = (turn for turn, start in enumerate(LONG) if item.nodeid.startswith(start))
+    return next(turns, len(LONG))
 
 
 @pytest.hookimpl(optionalhook=True)  # without xdist there is no such hook
 def pytest_xdist_make_scheduler(config: Any, log: Any) -> Any:
-    """Give all browser tests to one worker, one after the other: a second browser would only slow down the first."""
+    """Give each worker whole files, in the order of the collection, and one worker the browser.
+
+    The tests of a file share fixtures that take seconds to make. A second browser would only slow
+    down the first.
+    """
     from xdist.scheduler import LoadScopeScheduling
 
-    class OneBrowser(LoadScopeScheduling):  # type: ignore[misc]
+    class WholeFiles(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
-            if "tests/e2e/" in nodeid:
-                return "browser"
-            file = nodeid.partition("::")[0]
-            return file if file in TOGETHER else nodeid
+            return BROWSER if nodeid.startswith(BROWSER) else nodeid.partition("::")[0]
 
-    return OneBrowser(config, log)
+    # Otherwise the scopes with most tests would come first, and these are not the longest.
+    config.option.loadscopereorder = False
+    return WholeFiles(config, log)

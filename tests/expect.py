@@ -1,18 +1,21 @@
 """Assertions on what was refused and where, not on how the message is worded.
 
-A test that repeats a sentence of the product breaks whenever the sentence gets better. All sentences
-are in ``tests/messages.txt``; a test says which class of error it expects, at which node and field,
+A test that repeats a sentence of the product breaks whenever the sentence gets better. All
+sentences are in ``tests/messages.txt``; a test names the class of the error, its node and field,
 and which values (a column, a file, a number) the message must name.
 
-- ``refused``   a block that must raise an error of a class, at a field, with a message that names values
+- ``refused``   a block that must raise an error of a class, at a field, that names values
 - ``problems``  the problems of a pipeline, compared by class, node and field
+- ``assert_same_bits``  two arrays that must be equal to the last bit
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
+import numpy as np
 import pytest
 
 from engine.errors import BadInput, Problem
@@ -46,7 +49,14 @@ def refused(
 def problems(
     found: Iterable[Problem], *expected: tuple[type[Problem], str | None, str | None]
 ) -> None:
-    """Assert that ``found`` are exactly the problems ``expected``: (class, node, field), in order."""
+    """Assert that ``found`` are the problems ``expected``: (class, node, field), in order."""
     found = list(found)
     places = [(type(each), each.node, each.field) for each in found]
     assert places == list(expected), "\n".join(map(str, found))
+
+
+def assert_same_bits(one: Any, other: Any, case: str = "") -> None:
+    """Assert that two arrays have the same shape, type and bytes."""
+    one, other = np.ascontiguousarray(one), np.ascontiguousarray(other)
+    assert (one.shape, one.dtype) == (other.shape, other.dtype), case
+    assert one.tobytes() == other.tobytes(), f"{case}: up to {np.abs(one - other).max()} apart"

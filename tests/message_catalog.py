@@ -1,15 +1,16 @@
 """Every text of the product that a person may read, taken from its source.
 
-``catalog(root)`` is what ``tests/messages.txt`` must hold: for each module its messages, one a line,
+``catalog(root)`` is what ``tests/messages.txt`` must hold: each module's messages, one a line,
 in the order of the source. A literal counts as a message if it
 
 - has two words or more, or is one capitalised word such as a label ("Accuracy"), or
-- is an argument that is always shown, whatever it is made of: the label of a button, a title, a help text;
+- is an argument that is always shown, whatever its text: the label of a button, a title, a help;
 
-and is not code: SQL, CSS, HTML tags, a regular expression, a path. Placeholders of f-strings stay as
-they are in the source, so that a reviewer sees what is put in.
+and is not code: SQL, CSS, HTML tags, a regular expression, a path. Placeholders of f-strings stay
+as they are in the source, so that a reviewer sees what is put in.
 
-- ``python_messages``, ``script_messages``  the messages of one Python module, of one script of the front end
+- ``python_messages``  the messages of one Python module
+- ``script_messages``  the messages of one script of the front end
 - ``catalog``  the messages of all modules
 """
 
@@ -66,7 +67,8 @@ LETTERS = re.compile(r"[^\W\d_]{2,}")
 PLACEHOLDER = re.compile(r"\{.*?\}")
 MARKUP = re.compile(r"<[^<>]*>|&\w+;")
 CODE = re.compile(
-    r"\s*(SELECT|INSERT|CREATE|UPDATE|DELETE|PRAGMA|ALTER|WHERE|ORDER BY|FROM|AND|CASE WHEN)\s"  # SQL
+    # SQL
+    r"\s*(SELECT|INSERT|CREATE|UPDATE|DELETE|PRAGMA|ALTER|WHERE|ORDER BY|FROM|AND|CASE WHEN)\s"
     r"|(with|for|if) .*:$|(from|import) [\w.]+( (as|import) .*)?$|.* if \S+ else "  # Python
     r"|.*\dpx\b|default-src |[\w., -]+\{\s|.*[;{]\s*[\w-]+: [^;]*;"  # styles
     r"|[\w.]+\[[\w., |]+\]$",  # annotations
@@ -103,7 +105,7 @@ def python_messages(source: str) -> list[str]:
 
 
 class _Reader(ast.NodeVisitor):
-    """Collects messages; what is shown for sure is visited before the rest of the call it belongs to."""
+    """Collects messages. Arguments that are always shown are visited before the rest of a call."""
 
     def __init__(self) -> None:
         self.messages: list[str] = []
@@ -226,7 +228,7 @@ NOT_SHOWN = {"className", "d", "points", "viewBox", "transform", "style", "case"
 
 
 def script_messages(source: str) -> list[str]:
-    """Return the messages of a script of the front end: its literals and the texts of its elements."""
+    """Return the messages of a front-end script: its literals and the texts of its elements."""
     messages = []
     for token in SCRIPT_TOKEN.finditer(source):
         if token["shown"] and LETTERS.search(token["shown"]):

@@ -1,4 +1,4 @@
-"""Events written into a run log in the stored words, as this version, an older one or damage left them."""
+"""Events written into a run log in their stored form, as this or an older version wrote them."""
 
 from __future__ import annotations
 

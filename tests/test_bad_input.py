@@ -1,4 +1,4 @@
-"""Bad input by the command line: the problem names node and field, the exit code is 2, nothing is written."""
+"""Bad input on the command line: problems name node and field, exit code 2, nothing is written."""
 
 from __future__ import annotations
 
@@ -93,15 +93,16 @@ def changed(*changes: Change) -> str:
         ('{"format": "other"}', ("wrong-format", None, "format")),
         (json.dumps(FIRST | {"version": 99}), ("newer-version", None, "version")),
         (json.dumps(FIRST | {"version": "1"}), ("bad-structure", None, "version")),
-        (json.dumps(FIRST).replace('"name": "test"', '"name": "a", "name": "b"'), ("duplicate-key", None, "name")),
+        (json.dumps(FIRST).replace('"name": "test"', '"name": "a", "name": "b"'),
+         ("duplicate-key", None, "name")),
         ("[" * 5000 + "]" * 5000, ("too-deep", None, None)),
         (json.dumps({"padding": "x" * 9_000_000}), ("too-large", None, None)),
         (with_share("NaN"), ("not-finite", "split", "test_share")),
         (with_share("1e999"), ("not-finite", "split", "test_share")),
     ],
     ids=[
-        "empty", "text", "list", "binary", "format", "newer", "version as text", "key twice", "deep", "large",
-        "nan", "inf",
+        "empty", "text", "list", "binary", "format", "newer", "version as text", "key twice",
+        "deep", "large", "nan", "inf",
     ],
 )  # fmt: skip
 def test_what_is_not_a_pipeline_is_refused(sylva: Sylva, text: str | bytes, place: Place) -> None:
@@ -217,7 +218,8 @@ def data(sylva: Sylva) -> Path:
         (b"", {}, "source", ["'data.csv'"]),
         (b"x,y\n", {}, "source", ["'data.csv'"]),
         (GOOD_CSV.encode() + b"1,2,3\n", {}, "source", ["row 32", "'1,2,3'"]),
-        ("name,y\nJosé,a\nAna,b\n".encode("latin-1"), {}, "encoding", ["0xe9", "line 2", "latin-1"]),
+        ("name,y\nJosé,a\nAna,b\n".encode("latin-1"), {}, "encoding",
+         ["0xe9", "line 2", "latin-1"]),
         (bytes(range(256)) * 20, {}, "source", ["'data.csv'"]),
         (GOOD_CSV.encode(), {"target": "yy"}, "target", ["'yy'", "'y'?"]),
         (b"x,y\n1,a\n2,a\n3,a\n", {}, "target", ["'y'", "'a'"]),
@@ -231,8 +233,9 @@ def data(sylva: Sylva) -> Path:
         (GOOD_CSV.encode(), {"types": {"x": "time"}, "target": "y"}, "types", ["'x'"]),
     ],
     ids=[
-        "missing", "empty", "header only", "ragged", "encoding", "binary", "no target", "one class", "empty column",
-        "10,000 columns", "duplicate names", "dots", "link", "unknown sample", "role", "type",
+        "missing", "empty", "header only", "ragged", "encoding", "binary", "no target", "one class",
+        "empty column", "10,000 columns", "duplicate names", "dots", "link", "unknown sample",
+        "role", "type",
     ],
 )  # fmt: skip
 def test_data_that_cannot_be_used_is_refused_before_anything_runs(

@@ -38,7 +38,8 @@ SMALL: dict[str, dict[str, Any]] = {
         "random_forest.trees": 5,
     },
 }
-"""Samples that `make test` runs, with settings that make them quick; all nodes run. `make faults` runs all in full."""
+"""Samples that `make test` runs, with settings that make them quick; all nodes run. `make faults`
+runs all samples in full."""
 
 
 @pytest.fixture(scope="module")

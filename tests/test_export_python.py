@@ -1,4 +1,4 @@
-"""Pipelines as Python scripts: the same figures as a run, readable, and no way for a document to put in code."""
+"""Pipelines as Python scripts: the figures of a run, readable; a document cannot inject code."""
 
 from __future__ import annotations
 
@@ -313,8 +313,9 @@ def test_every_sample_becomes_a_script_in_good_form(sample: Path, tmp_path: Path
         for check in (["format", "--check"], ["check", "--select", "E,F,W"]):
             done = subprocess.run(
                 [ruff, *check, "--isolated", "--line-length", "100", tmp_path / "script.py"],
-                capture_output=True, text=True,
-            )  # fmt: skip
+                capture_output=True,
+                text=True,
+            )
             assert done.returncode == 0, done.stdout
 
 

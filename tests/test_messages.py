@@ -1,6 +1,6 @@
 """All texts of the product are in one file, so that a person reads every change to them.
 
-After a change to a text: ``pytest tests/test_messages.py --update-messages``, then read the difference.
+After a change to a text: ``pytest tests/test_messages.py --update-messages``, then read the diff.
 """
 
 from __future__ import annotations

@@ -17,9 +17,10 @@ COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 OLD_FASHIONED = re.compile(
     r"\b(is|are|was|were|be) no\b(?! (longer|more|less|better|worse|fewer|later))"
-    r"|\b(is|are) (?-i:none)\b|\bmend(s|ed|ing)?\b|\bjudg(e|es|ed|ing|ment|ments)\b|\btold\b|\bafresh\b|\banew\b"
-    r"|\bnobody\b|\bwhoever\b|\bwhosoever\b|\bfor ever\b|\bgoes without saying\b|\bto learn from\b|\bto judge by\b"
-    r"|\bat work\b|\bcut off\b|\bwithout a word\b|\bgo on with\b|\bgoes on\b|\bgoing on\b|\btell apart\b|\ball round\b"
+    r"|\b(is|are) (?-i:none)\b|\bmend(s|ed|ing)?\b|\bjudg(e|es|ed|ing|ment|ments)\b|\btold\b"
+    r"|\bafresh\b|\banew\b|\bnobody\b|\bwhoever\b|\bwhosoever\b|\bfor ever\b"
+    r"|\bgoes without saying\b|\bto learn from\b|\bto judge by\b|\bat work\b|\bcut off\b"
+    r"|\bwithout a word\b|\bgo on with\b|\bgoes on\b|\bgoing on\b|\btell apart\b|\ball round\b"
     r"|\bis written in another way\b|\bsay what to\b|\bmost told\b|\bkept from before\b",
     re.IGNORECASE,
 )

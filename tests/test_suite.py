@@ -12,7 +12,7 @@ from tests.command_line import ROOT
 
 
 def overlooked(root: Path) -> list[str]:
-    """Return the ``test_*.py`` files below ``root/tests`` that ``pytest``, started in ``root``, does not collect."""
+    """Return the test files of ``root/tests`` that ``pytest`` in ``root`` does not collect."""
     done = subprocess.run(
         [
             sys.executable,

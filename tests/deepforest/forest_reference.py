@@ -98,7 +98,7 @@ def gain(target: Array, weights: Array, left: Array, n_classes: int) -> float:
 def best_gain(
     bins: Array, target: Array, weights: Array, n_classes: int, min_leaf: int = 1
 ) -> float | None:
-    """The largest gain over all features, cuts and sides of the missing values; None where nothing can be cut."""
+    """The largest gain over all features, cuts and sides of missing values, None without a cut."""
     best = None
     for column in bins.T:
         missing = column == MISSING

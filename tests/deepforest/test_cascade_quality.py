@@ -34,12 +34,13 @@ FEW_OF_ALL = [{"kind": kind, "trees": 5} for kind in ("random_forest", "extra_tr
 CLASSIFIERS = [CascadeForestClassifier, MarginForestClassifier, ScreenedForestClassifier]
 CASCADES = [*CLASSIFIERS, CascadeForestRegressor]
 FOLDS_DRAW_ROWS = {
-    f"check_sample_weight_equivalence_on_{kind}_data": "folds and bags draw rows: a row given twice may be in two "
-    "folds, one of weight 2 is in one"
+    f"check_sample_weight_equivalence_on_{kind}_data": (
+        "folds and bags draw rows: a row given twice may be in two folds, one of weight 2 is in one"
+    )
     for kind in ("dense", "sparse")
 }
-# The check of class weights limits the weight a leaf must have, where there is such a parameter. Trees with pure
-# leaves are blind to weights, so here the learners themselves have larger leaves.
+# The check of class weights limits the weight of a leaf, where there is such a parameter. Trees
+# with pure leaves ignore weights, so here the learners themselves have larger leaves.
 LARGE_LEAVES = [{**learner, "min_rows": 10} for learner in FEW]
 
 

@@ -25,8 +25,9 @@ from tests.expect import refused
 
 SPLITTERS = ["best", "random", "completely_random"]
 BOOTSTRAP_DRAWS_ROWS = {
-    f"check_sample_weight_equivalence_on_{kind}_data": "the bootstrap draws rows: a row given twice is drawn twice as "
-    "often, one of weight 2 is not"
+    f"check_sample_weight_equivalence_on_{kind}_data": (
+        "the bootstrap draws rows: one given twice is drawn twice as often, one of weight 2 is not"
+    )
     for kind in ("dense", "sparse")
 }
 

@@ -1,4 +1,4 @@
-"""Figures about the inside of a cascade, on cases worked out by hand, and the pass that gives their material."""
+"""Figures about the inside of a cascade on cases computed by hand, and how they are collected."""
 
 from __future__ import annotations
 
@@ -80,7 +80,10 @@ def of_first(*probabilities: float) -> list[list[float]]:
 
 
 def test_screening_lets_go_what_a_layer_is_sure_of_and_the_last_layer_lets_all_go() -> None:
-    """Rows are of class 0. Layer 1 errs on 2 of 5; up to confidence 0.8 it errs on none, which is below 0.5 · 2/5."""
+    """Rows are of class 0. Layer 1 errs on 2 of 5.
+
+    From confidence 0.8 on it has no errors: a rate below 0.5 · 2/5.
+    """
     outputs = np.array([of_first(0.9, 0.8, 0.3, 0.6, 0.45), of_first(0.1, 0.8, 0.7, 0.6, 0.2)])
     assert screening_flow(outputs, np.zeros(5, int), 0.5) == [
         Flow(1, 5, 1, pytest.approx(2 / 5), 0.0, 0.8),
@@ -91,7 +94,8 @@ def test_screening_lets_go_what_a_layer_is_sure_of_and_the_last_layer_lets_all_g
 def test_screening_keeps_to_what_was_last_said_and_leaves_rows_of_unknown_class_out() -> None:
     outputs = np.array([of_first(0.9, 0.8, 0.4, 0.6), of_first(NAN, 0.3, 0.7, 0.6)])
     flow = screening_flow(outputs, np.array([0, 0, 0, -1]), 0.1)
-    # One of three wrong; the two surer ones are right, so the second of them sets the threshold, and the first leaves.
+    # One of three is wrong. The two surer ones are right: the second sets the threshold and the
+    # first leaves.
     assert flow[0] == Flow(1, 3, 1, pytest.approx(1 / 3), 0.0, 0.8)
     assert flow[1] == Flow(2, 2, 2, pytest.approx(1 / 2), pytest.approx(1 / 2), None)
     alone = screening_flow(

@@ -1,4 +1,4 @@
-"""Compiled kernels are saved once for all processes of the user, in a folder that no one else can write to."""
+"""Compiled kernels are saved once for all processes of a user, where only this user can write."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import pytest
 from deepforest.forest import _compile as compiling
 from deepforest.forest import binning, kernel_cache
 from deepforest.forest.kernel_cache import COMPILING, COUNTS, PARTS, WAITING
+from tests.waiting import until
 
 USE_A_KERNEL = """
 import numpy as np
@@ -210,11 +210,6 @@ def runs(pid: str) -> bool:
         )  # a dead process that was not waited for has none
     except OSError:
         return False
-
-
-def until(condition: Callable[[], bool]) -> None:
-    while not condition():
-        time.sleep(0.01)
 
 
 def test_arrays_that_may_and_may_not_be_written_share_a_kernel() -> None:

@@ -1,4 +1,4 @@
-"""The kinds of learners: how they are asked for, what they tell of rows, and themselves as plain data."""
+"""The kinds of learners: how they are named, what they predict, and their form as plain data."""
 
 from __future__ import annotations
 

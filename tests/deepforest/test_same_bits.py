@@ -25,6 +25,7 @@ from deepforest import (
     ScreenedForestClassifier,
 )
 from deepforest.arithmetic import class_probabilities, row_products, weighted_sum
+from tests.expect import assert_same_bits
 
 DIGITS, CLASSES = load_digits(return_X_y=True)
 X, Y = DIGITS[:400], CLASSES[:400]
@@ -88,12 +89,6 @@ def layouts(x: Any) -> Iterator[tuple[str, Any]]:
     yield "every second row", np.repeat(x, 2, axis=0)[::2]
     yield "some of the columns", np.hstack([x, x])[:, : x.shape[1]]
     yield "backwards", np.ascontiguousarray(x[::-1])[::-1]
-
-
-def assert_same_bits(one: Any, other: Any, told: str) -> None:
-    one, other = np.ascontiguousarray(one), np.ascontiguousarray(other)
-    assert (one.shape, one.dtype) == (other.shape, other.dtype), told
-    assert one.tobytes() == other.tobytes(), f"{told}: up to {np.abs(one - other).max()} apart"
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -213,7 +208,7 @@ for number, name in enumerate(classes):
 
 
 def older_processor() -> dict[str, str]:
-    """An environment in which BLAS, numpy, the kernels and the C library use nothing newer than SSE."""
+    """An environment in which BLAS, numpy, the kernels and the C library use at most SSE."""
     from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
 
     newer = [name for name in __cpu_dispatch__ if __cpu_features__.get(name)]

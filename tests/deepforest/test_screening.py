@@ -28,7 +28,7 @@ def digits(**params: object) -> ScreenedForestClassifier:
 
 
 def plain_threshold(confidence: list[float], right: list[bool], share: float) -> float:
-    """The least confidence c for which rows of at least c err less than ``share`` times as often as all."""
+    """The least confidence c so that rows of at least c err less than ``share`` times as often."""
     error = sum(not each for each in right) / len(right)
     for c in sorted(set(confidence)):
         told = [each for each, sure in zip(right, confidence, strict=True) if sure >= c]

@@ -2,7 +2,7 @@
 
 Both end with the last of these tests: the browser's driver keeps an event loop running, in which
 other tests cannot start their own.
-Each test makes its own pipelines, tables and runs in the workspace that all share, and asks only about these.
+Each test makes its own pipelines, tables and runs in the shared workspace, and checks only these.
 """
 
 from __future__ import annotations
@@ -36,6 +36,11 @@ def place(
     """The address of the studio and its workspace."""
     workspace = Workspace(tmp_path_factory.mktemp("studio")).create()
     with studio_at(workspace.root) as address:
+        # The first visit starts the example. It is finished when a test opens it.
+        page = browser.new_page()
+        page.goto(address)
+        page.get_by_role("heading", name="First steps").wait_for()
+        page.close()
         yield address, workspace
 
 

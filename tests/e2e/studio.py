@@ -1,4 +1,4 @@
-"""The studio in a browser tab, and pipelines to begin with; what Python made of them is read from the workspace."""
+"""The studio in a browser tab, and pipelines to start with. Results are read from the workspace."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from engine.pipeline import Edge, Node, Pipeline
 from engine.pipeline_library import Library
 from engine.run_state import RunState, run_state
 from engine.workspace import Workspace
-from tests.e2e.tab import PATIENCE, Tab, expect, free_port, served, until
+from tests.crashing_reader import environment
+from tests.e2e.tab import PATIENCE, Tab, expect, free_port, served
+from tests.waiting import until
 
 
 @contextmanager
@@ -30,12 +32,12 @@ def studio_at(workspace: Path) -> Iterator[str]:
         "--no-browser",
         f"--workspace={workspace}",
     ]
-    with served(command, port, workspace) as address:
+    with served(command, port, workspace, **environment()) as address:
         yield address
 
 
 class Studio(Tab):
-    """A tab with the studio in it; files and run log of its workspace say what Python made of it."""
+    """A tab with the studio in it; files and run log of its workspace show what Python did."""
 
     def __init__(self, page: Any, address: str, workspace: Workspace) -> None:
         super().__init__(page, address)
@@ -133,7 +135,10 @@ class Studio(Tab):
         self.field(label).press("Enter")
 
     def fill_until(self, label: str, value: str, holds: Callable[[Pipeline], Any]) -> None:
-        """Fill a field until the document has the value: one typed while the form is drawn anew can be lost."""
+        """Fill a field until the document has the value.
+
+        What is typed while the form is drawn again can be lost.
+        """
         for _ in range(3):
             self.fill(label, value)
             with suppress(AssertionError):
@@ -164,10 +169,14 @@ WIRES = [
 
 
 def five_steps() -> Pipeline:
-    """The pipeline of the first lesson, each node named by its type, in two rows that fit on the stage."""
+    """The pipeline of the first lesson: nodes named by their types, in two rows on the stage."""
     places = {
-        "load-data": (0, 0), "split": (288, 0), "deep-forest": (576, 0), "predict": (288, 224), "evaluate": (576, 224),
-    }  # fmt: skip
+        "load-data": (0, 0),
+        "split": (288, 0),
+        "deep-forest": (576, 0),
+        "predict": (288, 224),
+        "evaluate": (576, 224),
+    }
     nodes = {name: Node(type=name) for name in places}
     nodes["load-data"] = Node(type="load-data", params={"source": "sample:wine"})
     edges = tuple(Edge.between(*wire) for wire in WIRES)

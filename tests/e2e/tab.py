@@ -13,6 +13,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from tests.waiting import until
+
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
 ROOT = Path(__file__).parents[2]
 SHOTS = ROOT / "artifacts" / "screenshots"
@@ -20,15 +22,6 @@ SHOTS = ROOT / "artifacts" / "screenshots"
 
 PATIENCE = 60.0
 """Seconds that a busy machine may take for anything."""
-
-
-def until(holds: Callable[[], Any], seconds: float = PATIENCE, what: str = "it") -> Any:
-    """What ``holds`` gives, once that is something."""
-    end = time.monotonic() + seconds
-    while not (found := holds()):
-        assert time.monotonic() < end, f"{what} did not happen in time"
-        time.sleep(0.05)
-    return found
 
 
 def waited(holds: Callable[[], Any], seconds: float) -> bool:
@@ -139,7 +132,7 @@ class Tab:
         self.node(name).locator(".step-title").click(**options)
 
     def click_until(self, button: Any, holds: Callable[[], Any], what: str = "it") -> None:
-        """Click until it has its effect: a click on what is drawn anew in that moment may be lost."""
+        """Click until it has its effect: a click while the button is drawn again can be lost."""
 
         def clicked() -> bool:
             if not holds() and button.is_visible():
@@ -172,7 +165,10 @@ class Tab:
 
     def places(self) -> dict[str, tuple[float, float]]:
         boxes = self.page.locator(".react-flow__node").evaluate_all(
-            "nodes => nodes.map(n => [n.dataset.id, n.getBoundingClientRect().x, n.getBoundingClientRect().y])"
+            """nodes => nodes.map(node => {
+                const box = node.getBoundingClientRect();
+                return [node.dataset.id, box.x, box.y];
+            })"""
         )
         return {name: (x, y) for name, x, y in boxes}
 

@@ -13,7 +13,8 @@ import pytest
 
 from engine.pipeline import Node, Note, Pipeline
 from tests.e2e.studio import WIRES, Studio, five_steps, many
-from tests.e2e.tab import until
+from tests.e2e.tab import ROOT
+from tests.waiting import until
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 expect = playwright.expect
@@ -228,7 +229,7 @@ def test_a_note_is_written_and_stays_text(studio: Studio):
     studio.saved(lambda pipeline: not pipeline.notes)
 
 
-def test_a_long_pipeline_opens_at_its_beginning_is_walked_by_tab_and_looks_the_same_after_a_page_switch(
+def test_a_long_pipeline_opens_at_its_start_is_walked_by_tab_and_is_the_same_after_a_page_switch(
     studio: Studio,
 ):
     studio.begin(many(12, 15))
@@ -281,10 +282,14 @@ def test_hostile_names_are_text_on_the_canvas_in_the_list_and_at_their_output(st
     }
     studio.begin(
         Pipeline(
-            name=SCRIPT, description=SCRIPT, nodes=nodes, edges=(), notes=(Note(text=SCRIPT, x=0, y=200),),
+            name=SCRIPT,
+            description=SCRIPT,
+            nodes=nodes,
+            edges=(),
+            notes=(Note(text=SCRIPT, x=0, y=200),),
             layout={"load": (0, 0), "sample": (288, 0), "stranger": (576, 0)},
         )
-    )  # fmt: skip
+    )
     expect(studio.node("sample").locator(".step-title")).to_have_text(SCRIPT)
     expect(studio.page.locator(".note")).to_have_text(SCRIPT)
     expect(studio.node("stranger")).to_contain_text("no-such-type")
@@ -309,10 +314,12 @@ def brightness(part: Any, of: str) -> float:
     """How bright a part's colour is as it is drawn, from 0 to 255."""
     drawn: float = part.evaluate(
         """(part, of) => {
-            const context = Object.assign(document.createElement("canvas"), {width: 1, height: 1}).getContext("2d");
+            const canvas = Object.assign(document.createElement("canvas"), {width: 1, height: 1});
+            const context = canvas.getContext("2d");
             context.fillStyle = getComputedStyle(part)[of];
             context.fillRect(0, 0, 1, 1);
-            return [...context.getImageData(0, 0, 1, 1).data].slice(0, 3).reduce((a, b) => a + b) / 3;
+            const [red, green, blue] = context.getImageData(0, 0, 1, 1).data;
+            return (red + green + blue) / 3;
         }""",
         of,
     )
@@ -328,6 +335,36 @@ def test_the_dark_theme_is_dark_everywhere(studio: Studio):
         assert brightness(studio.page.locator(part).first, "backgroundColor") < 70, part
     for part in (".step-title", ".palette-item"):
         assert brightness(studio.page.locator(part).first, "color") > 180, part
+
+
+OVERTAKEN = """async (address) => {
+    const canvas = (await import(address)).default;
+    const place = document.body.appendChild(document.createElement("div"));
+    place.innerHTML = '<div class="sylva-canvas-root"></div>';
+    const empty = {nodes: {}, edges: [], layout: {}, notes: []};
+    const data = {
+        pipeline: "p", epoch: 1, document: empty, taken: null, types: {}, rules: {},
+        categories: [], states: {}, problems: [], height: 300,
+    };
+    const end = canvas({parentElement: place, data, setStateValue() {}, setTriggerValue() {}});
+    const drawn = () => new Promise((done) => setTimeout(
+        () => done(place.querySelectorAll(".sylva-canvas").length), 200));
+    const counts = [await drawn()];
+    end();
+    counts.push(await drawn());
+    place.remove();
+    end();
+    counts.push(await drawn());
+    return counts;
+}"""
+
+
+def test_a_rerun_that_was_overtaken_leaves_the_canvas_in_place(studio: Studio):
+    """Streamlit ends the call of such a rerun; only a canvas that has left the page may go."""
+    studio.begin(five_steps())
+    [script] = (ROOT / "ui/studio/canvas/frontend_dist").glob("index-*.js")
+    address = f"{studio.address}/_stcore/bidi-components/sylva-studio.canvas/{script.name}"
+    assert studio.page.evaluate(OVERTAKEN, address) == [1, 1, 0]
 
 
 def test_the_canvas_does_not_fade_while_python_works_and_the_overview_makes_room(studio: Studio):

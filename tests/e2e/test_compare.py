@@ -1,4 +1,4 @@
-"""Compare in a real browser: from a leaderboard to curves, confusion, settings, and back to the pipeline of a run."""
+"""Compare in a real browser: leaderboard, curves, confusion, settings, the pipeline of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Inside a deep forest in a real browser: a forest of the list, its maps brushed, one row followed."""
+"""Inspect in a real browser: a forest chosen from the list, its maps brushed, one row followed."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import pytest
 from engine.node_types import load_catalog
 from engine.workspace import Workspace
 from tests.e2e.studio import Studio
-from tests.e2e.tab import until
+from tests.e2e.tab import waited
 from tests.ui.studio.inspect.lab import inspected_run, large
+from tests.waiting import until
 from ui.studio.session import Studio as Workshop
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -65,10 +66,11 @@ def test_a_forest_is_chosen_from_the_list_and_its_growth_is_seen(studio: Studio,
     expect(grid).to_be_visible()
 
     def chosen() -> bool:  # the newest is first; a table that has just appeared may not listen yet
-        box = studio.box(grid) if grid.is_visible() else None
-        if box:
+        if "run=" not in studio.page.url and grid.is_visible():
+            box = studio.box(grid)
             studio.page.mouse.click(box["x"] + 120, box["y"] + 52)
-        return "run=" in studio.page.url
+        # Another click would undo the choice, so it is given time to have its effect.
+        return waited(lambda: "run=" in studio.page.url, 2)
 
     until(chosen, what="the choice of a forest")
     expect(studio.page.locator(".st-key-inspect-growth .js-plotly-plot").first).to_be_visible()

@@ -1,4 +1,4 @@
-"""The whole studio in a real browser: pipelines built by mouse, run by real processes, broken, fixed and retried."""
+"""The whole studio in a real browser: pipelines built by mouse, run, broken, fixed and retried."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from engine.events import EventLog
 from engine.pipeline_library import Library
 from engine.workspace import Workspace
 from tests.e2e.studio import WIRES, Studio, chain, forest, studio_at
-from tests.e2e.tab import until
+from tests.waiting import until
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 expect = playwright.expect
@@ -38,9 +38,12 @@ def test_a_first_visitor_finds_a_finished_example_one_click_away(studio: Studio)
 def test_five_steps_are_built_by_mouse_set_run_and_judged(studio: Studio):
     studio.new()
     places = {
-        "load-data": (140, 130), "split": (400, 130), "deep-forest": (650, 130),
-        "predict": (400, 350), "evaluate": (650, 350),
-    }  # fmt: skip
+        "load-data": (140, 130),
+        "split": (400, 130),
+        "deep-forest": (650, 130),
+        "predict": (400, 350),
+        "evaluate": (650, 350),
+    }
     for name, at in places.items():
         studio.drop(name, *at)
         studio.saved(lambda pipeline, name=name: name in pipeline.nodes)
@@ -96,7 +99,7 @@ def test_a_missing_file_is_named_before_anything_runs_and_a_click_leads_to_its_n
     studio.expect_states(**{"load-data": "finished", "sample": "finished"})
 
 
-def test_a_failed_node_tells_its_cause_here_and_in_its_run_is_fixed_and_retried_and_nothing_is_done_twice(
+def test_a_failed_node_shows_its_cause_is_fixed_and_retried_and_nothing_is_done_twice(
     studio: Studio,
 ):
     selection = ("feature-selection", {"trees": 5})  # what it keeps is not known before the run
@@ -138,7 +141,7 @@ def fits(studio: Studio, state: str) -> list[Any]:
     return [event for event in studio.events("jobs") if event.subtasks[0][1] == state]
 
 
-def test_a_run_is_found_again_after_a_reload_looked_at_stopped_and_gone_on_with(studio: Studio):
+def test_a_run_is_found_after_a_reload_stopped_on_the_runs_page_and_resumed(studio: Studio):
     studio.begin(forest(**SLOW))
     before = studio.document.nodes
     studio.button("Run").click()
@@ -146,22 +149,29 @@ def test_a_run_is_found_again_after_a_reload_looked_at_stopped_and_gone_on_with(
     studio.page.reload()
     studio.page.wait_for_selector(".react-flow__node")
     studio.expect_states(load="finished", forest="running")
-    for node in (
-        "split",
-        "forest",
-        "load",
-        "forest",
-        "split",
-    ):  # however quickly, looking changes nothing
+    # However quickly, looking changes nothing.
+    for node in ("split", "forest", "load", "forest", "split"):
         studio.click(node)
     studio.choose("forest")
     until(lambda: fits(studio, "done"), what="a finished fit")
     expect(studio.node("forest").locator(".step-bar")).to_be_visible()
     studio.shoot("running")
-    studio.button("Stop").click()
-    studio.expect_states(load="finished", forest="skipped")
-    assert studio.run is not None and studio.run.state == "cancelled"
+    assert studio.run is not None
     run = studio.run.id
+
+    studio.page.get_by_role("link", name="Runs").click()
+    expect(studio.page.get_by_role("heading", name="Runs")).to_be_visible()
+    studio.page.goto(f"{studio.address}/runs?run={run}")
+    live = studio.page.locator(".st-key-run-live")
+    expect(live.get_by_text("random forest 1").first).to_be_visible()
+    studio.shoot("run-live")
+    studio.button("Stop").click()
+    expect(studio.button("Resume")).to_be_visible()
+    studio.button("Open this pipeline").click()
+    studio.page.wait_for_selector(".react-flow__node")
+    studio.expect_states(load="finished", forest="skipped")
+    assert studio.run.state == "cancelled"
+
     studio.button("Retry").click()
     until(lambda: fits(studio, "reused"), what="a fit that was reused")
     assert len(studio.events("run-started")) == 2 and studio.run.id == run
@@ -191,25 +201,6 @@ def test_a_run_outlives_the_studio_and_is_found_when_it_comes_back(tmp_path: Pat
         assert [
             entry.event.node for entry in log.events(run) if entry.event.kind == "started"
         ].count("forest") == 1
-
-
-def test_the_runs_page_shows_a_run_while_it_works_and_stops_it(studio: Studio):
-    studio.begin(forest(**{**SLOW, "seed": 11}))
-    studio.button("Run").click()
-    studio.expect_states(forest="running")
-    assert studio.run is not None
-    run = studio.run.id
-    studio.page.get_by_role("link", name="Runs").click()
-    expect(studio.page.get_by_role("heading", name="Runs")).to_be_visible()
-    studio.page.goto(f"{studio.address}/runs?run={run}")
-    live = studio.page.locator(".st-key-run-live")
-    expect(live.get_by_text("random forest 1").first).to_be_visible()
-    studio.shoot("run-live")
-    studio.button("Stop").click()
-    expect(studio.button("Resume")).to_be_visible()
-    studio.button("Open this pipeline").click()
-    studio.page.wait_for_selector(".react-flow__node")
-    studio.expect_states(forest="skipped")
 
 
 def test_a_setting_is_undone_and_redone_and_a_wrong_one_is_marked_and_costs_nothing_else(

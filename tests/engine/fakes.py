@@ -1,4 +1,4 @@
-"""A few node types that do nothing, and documents made of them, for tests of the pipeline document."""
+"""A few node types that do nothing, and documents with them, for tests of the pipeline document."""
 
 from __future__ import annotations
 
@@ -77,22 +77,28 @@ SPLIT = NodeType(
 )  # fmt: skip
 LEARN = NodeType(
     "learn", "Learn", "Train", "Learns.", 1, LearnParams, _no_run,
-    inputs=(Port("table", "table"), Port("start", "model", required=False)), outputs=(Port("model", "model"),),
+    inputs=(Port("table", "table"), Port("start", "model", required=False)),
+    outputs=(Port("model", "model"),),
 )  # fmt: skip
 SCORE = NodeType(
     "score", "Score", "Predict", "Scores.", 1, NodeParams, _no_run,
-    inputs=(Port("model", "model"), Port("table", "table")), outputs=(Port("predictions", "predictions"),),
+    inputs=(Port("model", "model"), Port("table", "table")),
+    outputs=(Port("predictions", "predictions"),),
     output_columns=_failing_columns,
 )  # fmt: skip
 COMPARE = NodeType(
     "compare", "Compare", "Evaluate", "Compares.", 1, NodeParams, _no_run,
-    inputs=(Port("results", "predictions", many=True, accepts=("report",)),), outputs=(Port("report", "report"),),
+    inputs=(Port("results", "predictions", many=True, accepts=("report",)),),
+    outputs=(Port("report", "report"),),
 )  # fmt: skip
 CATALOG = NodeCatalog([READ, SPLIT, LEARN, SCORE, COMPARE])
 
 
 def make(nodes: dict[str, str | Node], *edges: str, **more: Any) -> Pipeline:
-    """``make({"a": "read", "b": "split"}, "a.table > b.table")``; a type alone gets the parameters it must have."""
+    """``make({"a": "read", "b": "split"}, "a.table > b.table")``.
+
+    A type alone gets the parameters that it must have.
+    """
     return Pipeline(
         name=more.pop("name", "Test"),
         nodes={

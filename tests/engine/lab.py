@@ -1,4 +1,4 @@
-"""A plan of small nodes and an executor that runs them in this process, in any order a test asks for."""
+"""A plan of small nodes and an executor that runs them in this process, in the order of a test."""
 
 from __future__ import annotations
 

@@ -78,7 +78,10 @@ def test_who_waits_for_a_lock_says_so_once_and_gets_it(tmp_path: Path) -> None:
 
 
 def test_a_lock_on_a_file_that_is_gone_does_not_count(tmp_path: Path) -> None:
-    """The process that held the lock has removed the folder; a third one may hold the lock of a new file there."""
+    """The process that held the lock has removed the folder.
+
+    A third process may hold the lock of a new file there.
+    """
     folder, waiting, inodes = tmp_path / "work", threading.Event(), []
 
     def wait() -> None:

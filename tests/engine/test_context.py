@@ -22,9 +22,13 @@ def told() -> list[tuple[float, str]]:
 @pytest.fixture
 def context(tmp_path: Path, told: list[tuple[float, str]]) -> NodeContext:
     return NodeContext(
-        node="a", key="ab" * 32, files=Files(tmp_path), checkpoint=tmp_path, threads=3,
+        node="a",
+        key="ab" * 32,
+        files=Files(tmp_path),
+        checkpoint=tmp_path,
+        threads=3,
         on_progress=lambda fraction, text: told.append((fraction, text)),
-    )  # fmt: skip
+    )
 
 
 def test_progress_stays_between_nothing_and_all(

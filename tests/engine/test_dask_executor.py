@@ -1,7 +1,7 @@
-"""A run on a Dask cluster: the same results, and whatever dies or hangs costs no more than it does on one machine.
+"""A run on a Dask cluster: same results, and what dies or hangs costs no more than on one machine.
 
-The scheduler, its workers and everything else are real processes on this machine. A cluster takes seconds to start, so
-`make test` has one test on it; the others are slow.
+The scheduler, its workers and everything else are real processes on this machine. A cluster takes
+seconds to start, so `make test` has one test on it; the others are slow.
 """
 
 from __future__ import annotations
@@ -31,12 +31,14 @@ from engine.plan import RunOptions
 from engine.processes import end_leftover, identify, is_alive, usable_memory
 from tests.cluster import Cluster
 from tests.expect import refused
-from tests.faults.lab import Answer, Lab, diamond, duration_of, pipeline, tame, wait_until
+from tests.faults.lab import Answer, Lab, diamond, duration_of, pipeline, tame
+from tests.waiting import until
 
 SAMPLE = Path(__file__).parents[2] / "sample_pipelines" / "first_pipeline.json"
 TASK = NodeTask(
-    workspace="/ws", run="run", node="node", try_number=1, type="probe", params={}, key="key", inputs={}, sources={},
-    branch=None, branches={}, force=False, allow_absolute=False, threads=8, timeout=None, memory_limit=10**9,
+    workspace="/ws", run="run", node="node", try_number=1, type="probe", params={}, key="key",
+    inputs={}, sources={}, branch=None, branches={}, force=False, allow_absolute=False, threads=8,
+    timeout=None, memory_limit=10**9,
     bytes_left=None, imports=(),
 )  # fmt: skip
 
@@ -58,7 +60,7 @@ def lab(cluster: Cluster) -> Iterator[Lab]:
     (lab.root / "trace").unlink(missing_ok=True)
     try:
         yield lab
-        wait_until(lambda: not cluster.nodes(), 5, "for the end of the nodes")
+        until(lambda: not cluster.nodes(), 5, "the end of the nodes")
     finally:
         lab.kill(*cluster.supervisors())  # and with it all its nodes, should the test have failed
 
@@ -102,7 +104,8 @@ def test_nodes_that_crash_hang_or_eat_memory_fail_alone_and_the_workers_live(
     assert "exit code 3" in answer.message("exit")
     assert "0.5 s" in answer.message("hang")
     assert "200 MB" in answer.message("hungry")
-    assert {name: answer.nodes[name]["error"]["kind"] for name in ("segfault", "exit", "hang", "hungry")} == {
+    failing = ("segfault", "exit", "hang", "hungry")
+    assert {name: answer.nodes[name]["error"]["kind"] for name in failing} == {
         "segfault": "crashed", "exit": "crashed", "hang": "timeout", "hungry": "memory",
     }  # fmt: skip
     assert workers == cluster.workers()
@@ -113,12 +116,12 @@ def test_a_killed_worker_costs_only_the_node_it_ran(cluster: Cluster, lab: Lab) 
     document = diamond(action="spawn", amount=600, first=1)
     command = cluster.run(document)
     lab.begun("left")
-    wait_until(
+    until(
         lambda: lab.trace().count("right") and len(cluster.nodes()) == 1 and cluster.left_by_nodes()
     )
     (node,) = cluster.nodes()
     lab.kill(cluster.worker_of(node))
-    wait_until(lambda: not cluster.left_by_nodes(), 5, "for the end of what the node had started")
+    until(lambda: not cluster.left_by_nodes(), 5, "the end of what the node had started")
     answer = finished(lab, command)
     assert cluster.executions() == {"source": 1, "left": 2, "right": 1, "join": 1}
     lab.workspace = lab.root / uuid4().hex
@@ -133,14 +136,14 @@ def test_progress_and_log_arrive_and_a_cancelled_node_is_gone_within_two_seconds
         pipeline(node={"action": "spawn", "amount": 600, "first": 1}, last={"after": "node"})
     )
     lab.begun("node")
-    wait_until(lambda: lab.show().nodes["node"]["text"] == "sleeping")
+    until(lambda: lab.show().nodes["node"]["text"] == "sleeping")
     node = lab.sylva("show", "last", "node", "--json").json
     assert any("probe does spawn" in line for line in node["log"])
     assert [node["process"]["pid"]] == cluster.nodes()
     command_takes = duration_of(lambda: lab.sylva("runs"))
     lab.kill(lab.supervisor(), with_signal=signal.SIGTERM)
     asked = time.monotonic()
-    wait_until(lambda: not cluster.nodes() and not cluster.left_by_nodes())
+    until(lambda: not cluster.nodes() and not cluster.left_by_nodes())
     assert time.monotonic() - asked < 2 + command_takes  # which tells how busy the machine is
     assert finished(lab, command, code=1).json["state"] == "cancelled"
     assert lab.resume().states == {"node": "done", "last": "done"}
@@ -156,7 +159,7 @@ def test_nodes_end_when_their_supervisor_was_killed_and_the_run_resumes(
     )
     lab.begun("node")
     lab.kill(lab.supervisor())
-    wait_until(lambda: not cluster.nodes(), 10, "for the end of a node nobody wants")
+    until(lambda: not cluster.nodes(), 10, "the end of a node that is not needed")
     assert finished(lab, command, code=1).json["state"] == "interrupted"
     assert lab.resume().states == {"node": "done", "last": "done"}
     assert lab.executions() == {"node": 2, "last": 1}

@@ -13,7 +13,7 @@ from engine.pipeline import Edge, Node, Pipeline
 
 
 def graph(*edges: str) -> PipelineGraph:
-    """A graph of edges such as ``ab``; the nodes are called by letters, in the order of the alphabet."""
+    """A graph of edges such as ``ab``; its nodes are letters, in alphabetical order."""
     names = sorted(set("".join(edges)))
     return PipelineGraph(
         Pipeline(
@@ -86,5 +86,8 @@ def test_the_model_of_an_evaluation_is_found_through_the_predictions() -> None:
 
 
 def test_networkx_is_loaded_only_when_it_is_needed() -> None:
-    code = "import sys, engine.graph, engine.validation, engine.plan; sys.exit('networkx' in sys.modules)"
+    code = (
+        "import sys, engine.graph, engine.validation, engine.plan; "
+        "sys.exit('networkx' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

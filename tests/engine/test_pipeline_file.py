@@ -170,11 +170,13 @@ def test_bytes_and_a_byte_order_mark_are_read_too(text):
         (b"\xff" * (8 * 1024**2 + 1), [(TooLarge, None, None)]),
         # numbers that are none
         (node('"params": {"x": NaN}'), [(NotFinite, "a", "x")]),
-        (node('"params": {"x": Infinity, "y": -Infinity}'), [(NotFinite, "a", "x"), (NotFinite, "a", "y")]),
+        (node('"params": {"x": Infinity, "y": -Infinity}'),
+         [(NotFinite, "a", "x"), (NotFinite, "a", "y")]),
         (node('"params": {"x": [0, {"y": 1e999}]}'), [(NotFinite, "a", "x.1.y")]),
         (node(f'"params": {{"x": {"9" * 5000}}}'), [(NotFinite, "a", "x")]),
         (node(f'"params": {{"x": -{"9" * 309}}}'), [(NotFinite, "a", "x")]),
-        (with_head('"nodes": {"a": {"type": "t"}}, "layout": {"a": [NaN, 0]}'), [(NotFinite, "a", "layout")]),
+        (with_head('"nodes": {"a": {"type": "t"}}, "layout": {"a": [NaN, 0]}'),
+         [(NotFinite, "a", "layout")]),
         # texts that are none
         (node('"label": "\\ud800"'), [(BadText, "a", "label")]),
         (node('"params": {"x": "\\udc00 "}'), [(BadText, "a", "x")]),
@@ -182,7 +184,8 @@ def test_bytes_and_a_byte_order_mark_are_read_too(text):
         (node('"label": "\ud800"'), [(BadText, "a", "label")]),
         # keys that come twice
         (with_head('"nodes": {}, "name": "y"'), [(DuplicateKey, None, "name")]),
-        (with_head('"nodes": {"a": {"type": "t"}, "a": {"type": "u"}}'), [(DuplicateKey, "a", None)]),
+        (with_head('"nodes": {"a": {"type": "t"}, "a": {"type": "u"}}'),
+         [(DuplicateKey, "a", None)]),
         (node('"params": {"x": 1, "x": 1}'), [(DuplicateKey, "a", "x")]),
         # the document
         (with_head('"nodes": {}, "nam": 1'), [(BadStructure, None, "nam")]),
@@ -192,7 +195,8 @@ def test_bytes_and_a_byte_order_mark_are_read_too(text):
         (with_head('"nodes": {}, "notes": 3'), [(BadStructure, None, "notes")]),
         (with_head('"nodes": {}').replace('"x"', '""'), [(BadStructure, None, "name")]),
         (with_head('"nodes": {}').replace('"x"', "3"), [(BadStructure, None, "name")]),
-        (with_head('"nodes": {}').replace('"x"', '"' + "x" * 201 + '"'), [(BadStructure, None, "name")]),
+        (with_head('"nodes": {}').replace('"x"', '"' + "x" * 201 + '"'),
+         [(BadStructure, None, "name")]),
         (with_head('"nodes": {}').replace('"x"', '"\\u001b[2J"'), [(BadStructure, None, "name")]),
         # nodes
         (with_head('"nodes": {"a.b": {"type": "t"}}'), [(BadName, "a.b", None)]),
@@ -216,10 +220,14 @@ def test_bytes_and_a_byte_order_mark_are_read_too(text):
         (node('"settings": {"retires": 1}'), [(BadStructure, "a", "settings.retires")]),
         # edges
         (with_head('"nodes": {}, "edges": [3]'), [(BadStructure, None, "edges.0")]),
-        (with_head('"nodes": {}, "edges": [{"from": "a.b"}]'), [(BadStructure, None, "edges.0.to")]),
-        (with_head('"nodes": {}, "edges": [{"from": "a", "to": "b.c"}]'), [(BadStructure, None, "edges.0.from")]),
-        (with_head('"nodes": {}, "edges": [{"from": "a.b", "to": "b.c.d"}]'), [(BadStructure, None, "edges.0.to")]),
-        (with_head('"nodes": {}, "edges": [{"from": ["a"], "to": "b.c"}]'), [(BadStructure, None, "edges.0.from")]),
+        (with_head('"nodes": {}, "edges": [{"from": "a.b"}]'),
+         [(BadStructure, None, "edges.0.to")]),
+        (with_head('"nodes": {}, "edges": [{"from": "a", "to": "b.c"}]'),
+         [(BadStructure, None, "edges.0.from")]),
+        (with_head('"nodes": {}, "edges": [{"from": "a.b", "to": "b.c.d"}]'),
+         [(BadStructure, None, "edges.0.to")]),
+        (with_head('"nodes": {}, "edges": [{"from": ["a"], "to": "b.c"}]'),
+         [(BadStructure, None, "edges.0.from")]),
         (
             with_head('"nodes": {}, "edges": [{"source": "a.b", "to": "b.c"}]'),
             [(BadStructure, None, "edges.0.from"), (BadStructure, None, "edges.0.source")],
@@ -227,7 +235,8 @@ def test_bytes_and_a_byte_order_mark_are_read_too(text):
         # layout and notes
         (with_head('"nodes": {}, "layout": {"a": [1]}'), [(BadStructure, "a", "layout")]),
         (with_head('"nodes": {}, "layout": {"a": ["1", 2]}'), [(BadStructure, "a", "layout")]),
-        (with_head('"nodes": {}, "notes": [{"text": "a", "x": 0}]'), [(BadStructure, None, "notes.0.y")]),
+        (with_head('"nodes": {}, "notes": [{"text": "a", "x": 0}]'),
+         [(BadStructure, None, "notes.0.y")]),
         (
             with_head('"nodes": {}, "notes": [{"text": "a", "x": 0, "y": 0, "width": -1}]'),
             [(BadStructure, None, "notes.0.width")],

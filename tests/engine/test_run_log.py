@@ -139,7 +139,7 @@ def one_node() -> Pipeline:
 def test_what_was_said_on_the_way_does_not_stay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, endings: list[str], at_once: bool
 ) -> None:
-    """Readers that have seen none, some or all of it come to the same state as one who reads it in the end."""
+    """Readers that saw none, some or all of it get the same state as one who reads at the end."""
     monkeypatch.setattr("engine.scheduler.BACK_OFF_SECONDS", 0.0)
     lab = Lab(tmp_path)
     readers: list[RunState] = []
@@ -241,7 +241,7 @@ def test_a_node_that_ended_left_nothing_in_passing(log: EventLog) -> None:
 
 @pytest.fixture
 def old_log(tmp_path: Path) -> Iterator[EventLog]:
-    """A log that an earlier version wrote: with all that nodes said on the way, and without summaries."""
+    """A log that an earlier version wrote: with all progress of nodes and without summaries."""
     workspace = Workspace(tmp_path).create()
     database = sqlite3.connect(workspace.database)
     database.executescript(OLD_LOG.read_text())
@@ -253,8 +253,10 @@ def old_log(tmp_path: Path) -> Iterator[EventLog]:
 def test_an_old_log_opens_and_reads(old_log: EventLog) -> None:
     found = list(summaries(old_log))
     assert [(run.name, run.state) for run in found] == [
-        ("Old forest", "interrupted"), ("Old failure", "failed"), ("Old log", "done"),
-    ]  # fmt: skip
+        ("Old forest", "interrupted"),
+        ("Old failure", "failed"),
+        ("Old log", "done"),
+    ]
     good, failed = (run_state(old_log, old_log.run(run.id)) for run in (found[2], found[1]))
     assert {node.state for node in good.nodes.values()} == {"done"}
     assert (failed.nodes["slow"].state, failed.nodes["join"].state) == ("failed", "skipped")

@@ -142,7 +142,7 @@ def test_a_dead_process_has_no_beginning() -> None:
     assert identify(2**22 + 1) == ProcessId(2**22 + 1, 0, identify().boot)
 
 
-def test_the_jobs_inside_a_node_are_known_and_an_attempt_that_was_cut_off_leaves_only_what_it_finished(
+def test_the_jobs_of_a_node_are_known_and_an_interrupted_attempt_leaves_only_what_it_finished(
     log: EventLog,
 ) -> None:
     first, second = ["Layer 1", "mart", "Fold 1"], ["Layer 1", "mart", "Fold 2"]
@@ -162,7 +162,7 @@ def test_the_jobs_inside_a_node_are_known_and_an_attempt_that_was_cut_off_leaves
     assert again.nodes["a"].subtasks == {tuple(first): Subtask("reused", 0.5, 2)}
 
 
-def test_parts_of_a_result_are_known_before_the_node_has_finished_and_outlive_an_attempt_that_was_cut_off(
+def test_parts_of_a_result_are_known_before_the_node_finishes_and_outlive_an_interrupted_attempt(
     log: EventLog,
 ) -> None:
     heard = [

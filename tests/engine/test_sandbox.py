@@ -8,7 +8,6 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -20,6 +19,7 @@ from engine import sandbox
 from engine.errors import BadInput, SylvaError
 from engine.processes import identify, is_alive
 from engine.sandbox import Call, call, stream
+from tests.waiting import until
 
 HERE = "tests.engine.sandboxed"
 ROOT = Path(__file__).parents[2]
@@ -167,7 +167,4 @@ def test_server_and_child_end_with_their_caller(how: signal.Signals, tmp_path: P
         assert is_alive(server)
         caller.send_signal(how)
         caller.wait(60)
-    deadline = time.monotonic() + 60
-    while is_alive(server) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not is_alive(server)
+    until(lambda: not is_alive(server), what="the end of the server")

@@ -1,4 +1,4 @@
-"""A node runs when its own inputs are ready, a failure costs only what depends on it, nothing stored runs again."""
+"""A node runs when its inputs are ready, a failure costs what depends on it, nothing runs twice."""
 
 from __future__ import annotations
 

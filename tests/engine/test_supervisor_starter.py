@@ -23,6 +23,7 @@ from engine.supervisor_starter import SupervisorStarter
 from engine.workspace import Workspace
 from tests.command_line import PLUGIN, ROOT
 from tests.expect import refused
+from tests.waiting import until
 
 
 def wait_for_end(log: EventLog, run: str) -> RunState:
@@ -72,10 +73,7 @@ def waiting_run(workspace: Workspace) -> str:
 
 
 def wait_until_running(workspace: Workspace, run: str) -> None:
-    deadline = time.monotonic() + 60
-    while not Runs(workspace).state(run).nodes_in("running"):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    until(lambda: Runs(workspace).state(run).nodes_in("running"), what="the start of a node")
 
 
 def test_the_death_of_a_supervisor_is_known_at_once(workspace: Workspace) -> None:

@@ -1,4 +1,4 @@
-"""Sweeps written out: which nodes there are, how they are connected, what they are called, and what is refused."""
+"""Expanded sweeps: which nodes there are, their edges and names, and what is refused."""
 
 from __future__ import annotations
 
@@ -49,14 +49,17 @@ def _no_run(*_: Any) -> dict[str, Any]:
 
 JUDGE = NodeType(
     "judge", "Judge", "Evaluate", "Judges.", 1, JudgeParams, _no_run,
-    inputs=(Port("predictions", "predictions"),), outputs=(Port("report", "report", role="evaluation"),),
+    inputs=(Port("predictions", "predictions"),),
+    outputs=(Port("report", "report", role="evaluation"),),
 )  # fmt: skip
 RANK = NodeType(
     "rank", "Rank", "Evaluate", "Ranks.", 1, RankParams, _no_run,
-    inputs=(Port("reports", "report", many=True, role="evaluation"),), outputs=(Port("report", "report"),),
+    inputs=(Port("reports", "report", many=True, role="evaluation"),),
+    outputs=(Port("report", "report"),),
 )  # fmt: skip
 KEEP = NodeType(
-    "keep", "Keep", "Save", "Keeps.", 1, JudgeParams, _no_run, inputs=(Port("model", "model"),), cacheable=False,
+    "keep", "Keep", "Save", "Keeps.", 1, JudgeParams, _no_run, inputs=(Port("model", "model"),),
+    cacheable=False,
     outputs=(Port("report", "report"),),
 )  # fmt: skip
 CATALOG = NodeCatalog([READ, SPLIT, LEARN, SCORE, JUDGE, RANK, KEEP])
@@ -117,7 +120,8 @@ SETTABLE: list[tuple[dict[str, Any], list[str], dict[str, Any] | None, dict[str,
     (BOTH, ["forest.trees=7"], {"grid": {"loss": ["log", "hinge"]}}, {"trees": 7}),
     (BOTH, ["forest.trees=7", "forest.loss=log"], None, {"trees": 7, "loss": "log"}),
     (BOTH, ["forest.seed=7"], {"grid": BOTH}, {"seed": 7}),
-    ({"trees": [5], "trees.0": [1], "treesize": [2]}, ["forest.trees=7"], {"grid": {"treesize": [2]}}, {"trees": 7}),
+    ({"trees": [5], "trees.0": [1], "treesize": [2]}, ["forest.trees=7"],
+     {"grid": {"treesize": [2]}}, {"trees": 7}),
     ({"random": {"trees": [5, 6], "loss": ["log"]}, "trials": 3}, ["forest.loss=log"],
      {"random": {"trees": [5, 6]}, "trials": 3}, {"loss": "log"}),
 ]  # fmt: skip
@@ -163,14 +167,17 @@ def test_a_pipeline_without_sweeps_is_written_out_as_it_is():
         ),
         (  # a sweep below a sweep: the product
             pipeline(sweeps={"split": {"seed": [1, 2]}, "forest": TREES}),
-            "load split-1 split-2 forest-1-1 forest-1-2 forest-2-1 forest-2-2 apply-1-1 apply-1-2 apply-2-1 apply-2-2 "
-            "judge-1-1 judge-1-2 judge-2-1 judge-2-2 leaderboard",
+            "load split-1 split-2 forest-1-1 forest-1-2 forest-2-1 forest-2-2 "
+            "apply-1-1 apply-1-2 apply-2-1 apply-2-2 judge-1-1 judge-1-2 judge-2-1 judge-2-2 "
+            "leaderboard",
         ),
         (  # names that are there already stay what they are
             pipeline(sweeps={"forest": TREES}, leaderboard="rank", **{"forest-1": "learn"}),
-            "load split forest-1_2 forest-2 apply-1 apply-2 judge-1 judge-2 leaderboard forest-1 leaderboard_2",
+            "load split forest-1_2 forest-2 apply-1 apply-2 judge-1 judge-2 leaderboard forest-1 "
+            "leaderboard_2",
         ),
-        (pipeline(sweeps={"load": {"source": ["there"]}}), "load-1 split-1 forest-1 apply-1 judge-1 leaderboard"),
+        (pipeline(sweeps={"load": {"source": ["there"]}}),
+         "load-1 split-1 forest-1 apply-1 judge-1 leaderboard"),
     ],
 )  # fmt: skip
 def test_the_node_and_all_below_it_are_copied_up_to_where_the_branches_meet(
@@ -332,7 +339,8 @@ def test_a_branch_has_the_titles_of_its_columns(sweeps: dict[str, Any], titles: 
     document = pipeline(
         "forest.model > again.start", "load.table > again.table", "again.model > late.model",
         "split.test > late.table", "late.predictions > verdict.predictions",
-        forest=Node(type="learn", params=leaves), again=Node(type="learn", params=leaves), late="score",
+        forest=Node(type="learn", params=leaves), again=Node(type="learn", params=leaves),
+        late="score",
         verdict="judge", sweeps=sweeps,
     )  # fmt: skip
     plan = make_plan(document, catalog, RunOptions())
@@ -484,7 +492,8 @@ def test_all_problems_of_all_branches_come_at_once_each_once():
     )
     assert said(problems) == [
         ("split", "sweep.grid.sed"),
-        ("forest", "sweep.grid.trees"), ("forest", "sweep.grid.loss"), ("forest", "sweep.grid.trees"),
+        ("forest", "sweep.grid.trees"), ("forest", "sweep.grid.loss"),
+        ("forest", "sweep.grid.trees"),
     ]  # fmt: skip
     assert isinstance(problems[0], UnknownParam)
 
@@ -506,8 +515,10 @@ def test_a_node_run_for_its_effect_is_refused_in_a_branch_and_welcome_elsewhere(
     assert isinstance(problem, BadSweep)
     assert problem.node == "keep"
     assert "'forest'" in problem.message
-    beside = pipeline("other.model > keep.model", "load.table > other.table", keep="keep", other="learn",
-                      sweeps={"forest": TREES})  # fmt: skip
+    beside = pipeline(
+        "other.model > keep.model", "load.table > other.table",
+        keep="keep", other="learn", sweeps={"forest": TREES},
+    )  # fmt: skip
     assert find_problems(beside, CATALOG) == []
 
 
@@ -530,8 +541,10 @@ def test_a_sweep_of_an_unknown_type_says_just_that():
 
 
 def test_a_cycle_below_a_sweep_is_told_and_nothing_hangs():
-    document = pipeline("forest.model > other.start", "other.model > forest.start", "split.train > other.table",
-                        other="learn", sweeps={"forest": TREES})  # fmt: skip
+    document = pipeline(
+        "forest.model > other.start", "other.model > forest.start", "split.train > other.table",
+        other="learn", sweeps={"forest": TREES},
+    )  # fmt: skip
     assert [problem.code for problem in find_problems(document, CATALOG)] == ["cycle"]
 
 

@@ -13,7 +13,7 @@ from tests.faults.lab import Lab, Outputs, Pipeline, tame
 
 @pytest.fixture
 def lab(tmp_path: Path) -> Iterator[Lab]:
-    """A fresh workspace; nothing it started outlives the test, and a test that leaves something behind fails."""
+    """A new workspace. A test that leaves a process or a file behind fails."""
     made = Lab(tmp_path / "lab")
     try:
         yield made

@@ -1,8 +1,7 @@
-"""A workspace to break things in: real ``sylva`` processes, and eyes that do not depend on what Sylva says.
+"""A workspace to break things in: real ``sylva`` processes, observed independently of Sylva.
 
-- ``Lab``              runs commands, reads what nodes really did (their trace), finds every process it caused
+- ``Lab``              runs commands, reads what nodes did (their trace), finds all its processes
 - ``pipeline``         a document out of a few words; ``DIAMOND`` is the usual one
-- ``wait_until``       polls a condition instead of sleeping
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ from uuid import uuid4
 
 from engine.supervisor import PROCESS_NAME
 from tests.command_line import COMMAND, PLUGIN, ROOT
+from tests.waiting import until
 
 MARK = "SYLVA_TEST_MARK"
 
@@ -31,7 +31,10 @@ T = TypeVar("T")
 
 
 def pipeline(**nodes: dict[str, Any]) -> Pipeline:
-    """``pipeline(a={}, b={"after": "a", "action": "sleep"})``: probes that add up their values, each value its own."""
+    """Return probes that add up their values, each node with its own value.
+
+    Example: ``pipeline(a={}, b={"after": "a", "action": "sleep"})``.
+    """
     document: Pipeline = {
         "format": "sylva-pipeline",
         "version": 1,
@@ -63,7 +66,7 @@ DIAMOND = diamond()
 
 
 def tame(document: Pipeline) -> Pipeline:
-    """The same pipeline with nodes that behave; their outputs do not depend on how they misbehaved."""
+    """The same pipeline with nodes that work; outputs do not depend on how they failed before."""
     nodes = {
         name: {"type": "probe", "params": _tame(node["params"])}
         for name, node in document["nodes"].items()
@@ -79,15 +82,6 @@ def duration_of(action: Callable[[], object]) -> float:
     began = time.monotonic()
     action()
     return time.monotonic() - began
-
-
-def wait_until(condition: Callable[[], T], seconds: float = 60.0, what: str = "") -> T:
-    """The first true answer of ``condition``."""
-    deadline = time.monotonic() + seconds
-    while not (answer := condition()):
-        assert time.monotonic() < deadline, f"waited {seconds:g} s in vain {what}"
-        time.sleep(0.01)
-    return answer
 
 
 @dataclass(frozen=True)
@@ -197,16 +191,16 @@ class Lab:
         return []
 
     def executions(self) -> Counter[str]:
-        """How often each node's code was begun; fails if the same work was ever done twice at once."""
+        """How often each node's code was started; fails if the same work was done twice at once."""
         trace = self.trace()
         assert not [line for line in trace if " " in line], trace
         return Counter(trace)
 
     def begun(self, node: str, times: int = 1) -> None:
         """Wait until a node's code runs."""
-        wait_until(
+        until(
             lambda: self.trace().count(node) >= times,
-            what=f"for '{node}' to begin, trace {self.trace()}",
+            what=f"the start of '{node}' (trace: {self.trace()})",
         )
 
     def open_gate(self) -> None:
@@ -229,10 +223,10 @@ class Lab:
         return [pid for pid in self.processes() if _parent(pid) in supervisors]
 
     def supervisor(self) -> int:
-        return wait_until(lambda: next(iter(self.supervisors()), 0), what="for a supervisor")
+        return until(lambda: next(iter(self.supervisors()), 0), what="a supervisor")
 
     def fork_server(self) -> int:
-        return wait_until(lambda: next(iter(self.fork_servers()), 0), what="for a fork server")
+        return until(lambda: next(iter(self.fork_servers()), 0), what="a fork server")
 
     def workers(self) -> list[int]:
         fork_servers = self.fork_servers()
@@ -253,11 +247,11 @@ class Lab:
         self.kill(*self.processes())
 
     def no_process_is_left(self, seconds: float = 5.0) -> None:
-        wait_until(lambda: not self.processes(), seconds, f"for the end of {self.processes()}")
-        wait_until(
+        until(lambda: not self.processes(), seconds, f"the end of {self.processes()}")
+        until(
             lambda: not any(map(_holds_files, self.killed)),
             seconds,
-            "for the locks of killed processes",
+            "the release of the locks of killed processes",
         )
 
     def nothing_is_left(self) -> None:
@@ -281,7 +275,7 @@ def _all_processes() -> Iterator[int]:
 
 
 def _command(pid: int, mark: str) -> list[str]:
-    """The command line of a living process that has ``mark`` in its environment; a zombie has neither."""
+    """The command line of a living process with ``mark`` in its environment; a zombie has none."""
     with contextlib.suppress(OSError):
         if f"{MARK}={mark}".encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
             return Path(f"/proc/{pid}/cmdline").read_text().split("\0")[:-1]

@@ -1,4 +1,4 @@
-"""A cancel ends everything of a run within two seconds, whatever its nodes do, and the run can be resumed."""
+"""A cancel ends all of a run within two seconds, whatever its nodes do; the run can be resumed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from tests.faults.lab import Lab, diamond, duration_of, wait_until
+from tests.faults.lab import Lab, diamond, duration_of
+from tests.waiting import until
 
 slow = pytest.mark.slow
 
@@ -27,7 +28,7 @@ def test_a_cancelled_node_is_gone_within_two_seconds_and_the_run_resumes(
     command = lab.start_run(diamond(action=action, amount=600, first=1))
     lab.begun("left")
     if action in ("spawn", "fork"):
-        wait_until(lab.children_of_workers)
+        until(lab.children_of_workers)
     command_takes = duration_of(lambda: lab.sylva("runs"))
     asked = time.monotonic()
     cancelled = lab.sylva("cancel", "last", "--json")
@@ -61,7 +62,7 @@ def test_ctrl_c_while_the_run_is_starting_cancels_too(moment: str, lab: Lab) -> 
     command = lab.start_run(diamond(action="sleep", amount=600))
     lab.supervisor()
     if moment == "after the run is noted":
-        wait_until(lambda: list(lab.workspace.glob("runs/*/*")))
+        until(lambda: list(lab.workspace.glob("runs/*/*")))
     lab.kill(command.pid, with_signal=signal.SIGINT)
     assert lab.answer(command, timeout=10).code not in (0, 2)
     lab.no_process_is_left()

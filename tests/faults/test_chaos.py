@@ -1,4 +1,4 @@
-"""Whatever is killed, whenever: a run is finished by resuming it, and nothing finished is done twice."""
+"""Whatever is killed, and when: resuming finishes the run, and nothing finished is done twice."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.faults.lab import Lab, Outputs, Pipeline, pipeline, wait_until
+from tests.faults.lab import Lab, Outputs, Pipeline, pipeline
+from tests.waiting import until
 
 Undisturbed = Callable[[Pipeline], Outputs]
 
@@ -25,17 +26,19 @@ def web() -> Pipeline:
     return pipeline(
         **{
             f"n{index}": {
-                "after": " ".join(f"n{each}" for each in parents.split()), "action": "sleep", "amount": 0.05,
+                "after": " ".join(f"n{each}" for each in parents.split()),
+                "action": "sleep",
+                "amount": 0.05,
             }
             for index, parents in enumerate(after)
         }
-    )  # fmt: skip
+    )
 
 
 def wait_for_work(lab: Lab, command: subprocess.Popen[str]) -> None:
     """Until a node has begun or there is nothing to do."""
     begun = len(lab.trace())
-    wait_until(lambda: len(lab.trace()) > begun or command.poll() is not None)
+    until(lambda: len(lab.trace()) > begun or command.poll() is not None)
 
 
 def kill_something(lab: Lab, chance: random.Random) -> None:

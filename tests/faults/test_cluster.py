@@ -1,4 +1,4 @@
-"""What can go wrong with a Dask cluster besides a killed worker: its scheduler dies, a worker leaves or is cut off."""
+"""Faults of a Dask cluster: the scheduler dies, a worker leaves or loses its connection."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ pytest.importorskip(
 )
 
 from tests.cluster import Cluster, parent
-from tests.faults.lab import Lab, Outputs, Pipeline, diamond, wait_until
+from tests.faults.lab import Lab, Outputs, Pipeline, diamond
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -25,14 +26,12 @@ ASLEEP = diamond(action="stubborn", amount=600, first=1)
 """A diamond whose left node, the first time, sleeps for longer than any test."""
 
 SETTINGS = {"DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP": "12s"}
-"""How long silence may last before a connection counts as lost: the shortest Dask takes, 30 s by default."""
+"""Seconds of silence after which a connection is lost: the least that Dask takes (default 30)."""
 
 
 def only_left_runs(cluster: Cluster) -> int:
     """Wait until all else that can be done is done; the process of the node that sleeps."""
-    wait_until(
-        lambda: {"left", "right"} <= set(cluster.lab.trace()) and len(cluster.nodes()) == 1, 60
-    )
+    until(lambda: {"left", "right"} <= set(cluster.lab.trace()) and len(cluster.nodes()) == 1, 60)
     return cluster.nodes()[0]
 
 
@@ -66,7 +65,7 @@ def test_without_its_scheduler_a_run_fails_plainly_and_its_nodes_end(
     assert (answer.code, answer.states["left"], answer.states["join"]) == (1, "failed", "skipped")
     assert answer.nodes["left"]["error"]["kind"] == "lost"
     assert cluster.address in answer.message("left")
-    wait_until(lambda: not cluster.nodes(), 60, "for the end of a node nobody wants")
+    until(lambda: not cluster.nodes(), 60, "the end of a node that is not needed")
 
 
 def test_a_killed_host_fails_the_node_it_ran_and_is_replaced(lab: Lab, cluster: Cluster) -> None:
@@ -93,7 +92,7 @@ def test_a_run_resumed_at_once_after_its_supervisor_was_killed_does_nothing_twic
 
 @dataclass(frozen=True)
 class Network:
-    """A switch with three hosts; names are this process's own, so that two test runs do not meet."""
+    """A switch with three hosts. Names contain the process id: two test runs do not collide."""
 
     prefix: str
     hosts: tuple[str, ...] = ("a", "b", "c")

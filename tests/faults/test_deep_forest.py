@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.faults.lab import Lab, Pipeline, wait_until
+from tests.faults.lab import Lab, Pipeline
+from tests.waiting import until
 
 FOLDS = 4
 
@@ -50,7 +51,7 @@ def test_after_a_kill_no_finished_fit_is_repeated_and_the_model_is_the_same(
     lab: Lab, tmp_path: Path
 ) -> None:
     command = lab.start_run(forest())
-    wait_until(lambda: kept_fits(lab) >= 3, what="three finished fits")
+    until(lambda: kept_fits(lab) >= 3, what="three finished fits")
     lab.kill_everything()
     lab.answer(command)
     finished = kept_fits(lab)

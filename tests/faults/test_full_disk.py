@@ -1,4 +1,4 @@
-"""A full disk fails what needs space, says so plainly, damages nothing, and the run goes on once there is space."""
+"""A full disk fails what needs space, says so, damages nothing; the run resumes with new space."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ import pytest
 from engine.errors import SylvaError
 from engine.events import EventLog
 from engine.workspace import Workspace
-from tests.faults.lab import Lab, Outputs, Pipeline, diamond, pipeline, wait_until
+from tests.faults.lab import Lab, Outputs, Pipeline, diamond, pipeline
 from tests.run_events import append_stored
+from tests.waiting import until
 
 Undisturbed = Callable[[Pipeline], Outputs]
 
@@ -117,7 +118,7 @@ def test_a_disk_that_fills_up_amid_a_run_does_no_lasting_harm(
 def test_a_run_lives_through_a_disk_that_is_full_for_a_moment(lab: Lab, disk: Path) -> None:
     command = lab.start_run(diamond(action="sleep", amount=3))
     lab.begun("right")
-    wait_until(lambda: len(lab.workers()) == 1)
+    until(lambda: len(lab.workers()) == 1)
     fill(disk)
     time.sleep(1)
     empty(disk)

@@ -1,4 +1,4 @@
-"""`sylva gc` never touches a run that is starting or running, and a killed process protects nothing."""
+"""`sylva gc` never touches a run that starts or runs, and a killed process protects nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from engine.plan import RunOptions
 from engine.runs import Runs
 from engine.supervisor_starter import SupervisorStarter
 from engine.workspace import Workspace
-from tests.faults.lab import Lab, diamond, pipeline, wait_until
+from tests.faults.lab import Lab, diamond, pipeline
+from tests.waiting import until
 
 
 def forget_all(lab: Lab) -> int:
@@ -63,7 +64,7 @@ def forgetting(lab: Lab) -> Iterator[Counter[int]]:
 
 def test_a_run_is_kept_from_the_moment_it_has_an_id(lab: Lab) -> None:
     starter = lab.start_run(pipeline(only={}), fault="run-created:run:none")
-    wait_until(lambda: runs(lab))
+    until(lambda: runs(lab))
     with pytest.raises(Busy, match="A run is in progress"):
         forget_all(lab)
     assert len(runs(lab)) == 1
@@ -138,7 +139,7 @@ def test_a_run_waits_for_the_end_of_a_cleaning(lab: Lab) -> None:
     with (lab.workspace / "in-use.lock").open("a") as cleaning:
         fcntl.flock(cleaning, fcntl.LOCK_EX)
         command = lab.start_run(pipeline(second={}))
-        wait_until(
+        until(
             lambda: len(lab.processes()) == 2
         )  # the command, and its supervisor that waits for a run
         assert len(runs(lab)) == 1
@@ -169,11 +170,9 @@ def test_of_four_who_resume_a_run_beside_a_cleaning_one_does(lab: Lab) -> None:
     assert failed.code == 1
     commands = [lab.start("resume", failed.run, "--json") for _ in range(4)]
     # Before the first of them has decided to go on, the run is not protected.
-    wait_until(lambda: is_in_use(lab))
+    until(lambda: is_in_use(lab))
     with forgetting(lab) as codes:
-        wait_until(
-            lambda: sum(command.poll() is not None for command in commands) == 3, seconds=180
-        )
+        until(lambda: sum(command.poll() is not None for command in commands) == 3, seconds=180)
         lab.begun("left")
         lab.open_gate()
         answers = [lab.answer(command, timeout=180) for command in commands]
@@ -190,5 +189,5 @@ def test_a_detached_run_is_forgotten_only_after_its_end(lab: Lab) -> None:
         lab.begun("left")
         assert lab.show(run).json["state"] == "running"
         lab.open_gate()
-        wait_until(lambda: "There is no run" in lab.show(run).out)
+        until(lambda: "There is no run" in lab.show(run).out)
     assert lab.executions()["join"] == 1

@@ -1,4 +1,4 @@
-"""The first deep forest on a machine: its kernels are compiled once, visibly, within the node's limits."""
+"""The first deep forest on a machine: kernels are compiled once, visibly, within limits."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from deepforest.forest.kernel_cache import COMPILING, COUNTS, is_ready
-from tests.faults.lab import Lab, wait_until
+from tests.faults.lab import Lab
 from tests.faults.test_deep_forest import forest
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -19,11 +20,13 @@ COMPILE_SECONDS = 300
 TYPICAL_FITS = """
 import numpy as np
 from deepforest import CascadeForestClassifier, CascadeForestRegressor
-from deepforest.forest import HistForestClassifier, HistForestRegressor, binning, kernels, prediction
+from deepforest.forest import HistForestClassifier, HistForestRegressor
+from deepforest.forest import binning, kernels, prediction
 rng = np.random.default_rng(0)
 x = rng.normal(size=(500, 5))
 gaps = np.where(rng.random(x.shape) < 0.1, np.nan, x)
-two, many, number, weight = x[:, 0] > 0, np.digitize(x[:, 0], [-1, -0.5, 0, 0.5, 1]), x[:, 0] + x[:, 1], rng.random(500)
+two, many = x[:, 0] > 0, np.digitize(x[:, 0], [-1, -0.5, 0, 0.5, 1])
+number, weight = x[:, 0] + x[:, 1], rng.random(500)
 for splitter in ("best", "random", "completely_random"):
     for target in (two, many):
         forest = HistForestClassifier(5, splitter=splitter, oob_score=True)
@@ -80,7 +83,7 @@ def test_a_run_that_is_cancelled_while_its_kernels_are_compiled_leaves_nothing_b
     lab: Lab, empty_cache: Path
 ) -> None:
     command = lab.start_run(forest(5))
-    wait_until(lab.children_of_workers, 240, "for the process that compiles")
+    until(lab.children_of_workers, 240, "the process that compiles")
     assert lab.sylva("cancel", "last").code == 0
     lab.answer(command)
     lab.nothing_is_left()

@@ -1,4 +1,4 @@
-"""Killed at any moment of a node's life, a run goes on with one command and repeats nothing that was finished."""
+"""Killed at any moment of a node, a run resumes with one command and repeats nothing finished."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Killing the supervisor, the fork server, a worker, the command line or all of them loses nothing and leaves none."""
+"""Killing supervisor, fork server, worker, command line or all loses nothing and leaves none."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.faults.lab import Lab, Outputs, Pipeline, diamond, pipeline, wait_until
+from tests.faults.lab import Lab, Outputs, Pipeline, diamond, pipeline
+from tests.waiting import until
 
 Undisturbed = Callable[[Pipeline], Outputs]
 
@@ -20,7 +21,7 @@ def only_left_runs(lab: Lab) -> list[int]:
     """Wait until all else that can be done is done; the processes of the node that sleeps."""
     lab.begun("left")
     lab.begun("right")
-    wait_until(lambda: len(lab.workers()) == 1)
+    until(lambda: len(lab.workers()) == 1)
     return lab.workers()
 
 
@@ -46,7 +47,7 @@ def test_a_run_resumed_at_once_after_its_supervisor_was_killed_does_nothing_twic
 @pytest.mark.parametrize("action", ["spawn", "fork"])
 def test_what_a_node_has_started_is_gone_once_the_run_is_resumed(action: str, lab: Lab) -> None:
     command = lab.start_run(asleep(action))
-    wait_until(lab.children_of_workers)
+    until(lab.children_of_workers)
     lab.kill(lab.supervisor())
     assert lab.answer(command).code == 1
     assert lab.resume().code == 0
@@ -82,7 +83,7 @@ def test_losing_the_fork_server_fails_the_nodes_it_ran_and_the_run_goes_on_with_
     command = lab.start_run(document)
     lab.begun("left")
     lab.begun("right")
-    wait_until(lambda: action == "sleep" or lab.children_of_workers())
+    until(lambda: action == "sleep" or lab.children_of_workers())
     lab.kill(lab.fork_server())
     answer = lab.answer(command)
     assert answer.code == 1
@@ -108,7 +109,7 @@ def test_a_run_that_lost_its_fork_server_and_then_its_supervisor_can_be_resumed(
     lab.begun("node")
     lab.kill(lab.fork_server())
     lab.begun("node", times=2)
-    wait_until(lab.children_of_workers)
+    until(lab.children_of_workers)
     lab.kill(lab.supervisor())
     assert lab.answer(command).code == 1
     assert lab.resume().code == 0
@@ -135,7 +136,7 @@ def test_killed_while_writing_a_large_file_a_run_resumes_and_clears_up(
         last={"after": "large"},
     )
     command = lab.start_run(document)
-    wait_until(lambda: _bytes_being_written(lab) > 5_000_000)
+    until(lambda: _bytes_being_written(lab) > 5_000_000)
     if victims == "everything":
         lab.kill_everything()
     else:
@@ -164,7 +165,7 @@ def test_a_supervisor_killed_before_its_first_word_leaves_a_run_to_resume_at_onc
     command = lab.start_run(diamond())
     supervisor = lab.supervisor()
     if moment == "after it was told":
-        wait_until(lambda: list(lab.workspace.glob("runs/*/*")))
+        until(lambda: list(lab.workspace.glob("runs/*/*")))
     lab.kill(supervisor)
     interrupted = lab.answer(command)
     assert interrupted.code == 1

@@ -1,4 +1,4 @@
-"""Many programs on one workspace: work is done once, a run has one supervisor, cleaning waits its turn."""
+"""Many programs on one workspace: work is done once, a run has one supervisor, cleaning waits."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.faults.lab import Lab, Outputs, Pipeline, diamond, pipeline, wait_until
+from tests.faults.lab import Lab, Outputs, Pipeline, diamond, pipeline
+from tests.waiting import until
 
 Undisturbed = Callable[[Pipeline], Outputs]
 
@@ -18,7 +19,7 @@ def test_of_many_who_resume_a_run_at_once_exactly_one_does(
     document = diamond(action="gate")
     assert lab.run(document, fault="before-run:left:both").code == 1
     commands = [lab.start("resume", "last", "--json") for _ in range(4)]
-    wait_until(lambda: sum(command.poll() is not None for command in commands) == 3)
+    until(lambda: sum(command.poll() is not None for command in commands) == 3)
     lab.open_gate()
     answers = [lab.answer(command) for command in commands]
     winners = [answer for answer in answers if answer.code == 0]
@@ -52,7 +53,7 @@ def test_the_work_of_a_killed_run_is_taken_over_by_one_that_waits_for_it(lab: La
     lab.begun("left")
     supervisor = lab.supervisor()
     second = lab.start_run(document)
-    wait_until(lambda: "waiting" in lab.show().nodes.get("left", {}).get("text", ""))
+    until(lambda: "waiting" in lab.show().nodes.get("left", {}).get("text", ""))
     lab.kill(supervisor)
     assert (lab.answer(first).code, lab.answer(second).code) == (1, 0)
     assert lab.executions()["left"] == 2

@@ -9,10 +9,13 @@ from typing import Any
 import pytest
 
 from tests.command_line import Sylva
-from tests.faults.lab import Lab, Pipeline, diamond, wait_until
+from tests.faults.lab import Lab, Pipeline, diamond
+from tests.waiting import until
 
 FOREST: Pipeline = {
-    "format": "sylva-pipeline", "version": 1, "name": "Flowers",
+    "format": "sylva-pipeline",
+    "version": 1,
+    "name": "Flowers",
     "nodes": {
         "load": {"type": "load-data", "params": {"source": "sample:iris"}},
         "split": {"type": "split"},
@@ -27,7 +30,7 @@ FOREST: Pipeline = {
         {"from": "split.test", "to": "predict.table"},
         {"from": "predict.predictions", "to": "evaluate.predictions"},
     ],
-}  # fmt: skip
+}
 
 
 def swept(document: Pipeline, node: str, **sweep: Any) -> Pipeline:
@@ -36,7 +39,7 @@ def swept(document: Pipeline, node: str, **sweep: Any) -> Pipeline:
 
 
 def branching(**left: Any) -> Pipeline:
-    """A diamond whose left node has a branch that does nothing and one that does something, the first time."""
+    """A diamond whose left node has a branch without an action and one that acts the first time."""
     action = left.pop("action")
     return swept(diamond(first=1, **left), "left", grid={"action": ["none", action]})
 
@@ -78,8 +81,10 @@ def test_what_cannot_be_swept_is_refused_before_anything_runs(lab: Lab) -> None:
         "run", file, "--sweep", "forest.trees=0,many", "--sweep", "split.seeds=1", code=2
     )
     assert [(problem["node"], problem["field"]) for problem in refused["problems"]] == [
-        ("split", "sweep.grid.seeds"), ("forest", "sweep.grid.trees"), ("forest", "sweep.grid.trees"),
-    ]  # fmt: skip
+        ("split", "sweep.grid.seeds"),
+        ("forest", "sweep.grid.trees"),
+        ("forest", "sweep.grid.trees"),
+    ]
     assert "'tree'" in sylva.json("run", file, "--sweep", "tree.x=1", code=2)["error"]
     assert "NODE.PARAM=VALUE" in sylva.json("run", file, "--sweep", "forest", code=2)["error"]
     assert not (lab.workspace / "runs").exists()
@@ -95,8 +100,12 @@ def test_a_branch_that_fails_leaves_the_others_and_is_retried_alone(lab: Lab) ->
     failed = lab.run(branching(action="exit", amount=3))
     assert failed.code == 1
     assert failed.states == {
-        "source": "done", "left-1": "done", "left-2": "failed", "right": "done", "join": "skipped",
-    }  # fmt: skip
+        "source": "done",
+        "left-1": "done",
+        "left-2": "failed",
+        "right": "done",
+        "join": "skipped",
+    }
     assert lab.resume().code == 0
     assert lab.executions() == {"source": 1, "left-1": 1, "left-2": 2, "right": 1, "join": 1}
 
@@ -106,7 +115,7 @@ def test_a_run_killed_in_one_branch_resumes_there(lab: Lab) -> None:
     command = lab.start_run(branching(action="sleep", amount=600))
     for node in ("left-1", "left-2", "right"):
         lab.begun(node)
-    wait_until(lambda: len(lab.workers()) == 1)
+    until(lambda: len(lab.workers()) == 1)
     lab.kill(lab.supervisor())
     assert lab.answer(command).json["state"] == "interrupted"
     assert lab.resume().states["join"] == "done"

@@ -1,4 +1,4 @@
-"""What the tests of every node use: a context over an empty workspace and two of the built-in tables."""
+"""For the tests of all nodes: a context over an empty workspace and two of the built-in tables."""
 
 from __future__ import annotations
 

@@ -72,9 +72,15 @@ def node(**changes: Any) -> NodeType:
         return {"report": Report("x", "X", {})}
 
     good: dict[str, Any] = {
-        "name": "good", "title": "Good", "category": "Data", "summary": "Does nothing.", "version": 1,
-        "params": NodeParams, "run": run, "outputs": (Port("report", "report"),),
-    }  # fmt: skip
+        "name": "good",
+        "title": "Good",
+        "category": "Data",
+        "summary": "Does nothing.",
+        "version": 1,
+        "params": NodeParams,
+        "run": run,
+        "outputs": (Port("report", "report"),),
+    }
     return NodeType(**good | changes)
 
 

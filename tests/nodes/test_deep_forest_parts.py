@@ -1,4 +1,4 @@
-"""The layers of a deep forest are told while it grows, and told again by a training that goes on after a stop."""
+"""The layers of a deep forest are reported while it grows, and again when training is resumed."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def classes(table: Table) -> list[str]:
 
 
 def check_refused(ctx: NodeContext, params: LoadDataParams, field: str, *naming: str) -> None:
-    """Assert that a run and the check before it refuse ``field`` with the same message, which names these values."""
+    """Assert that a run and its check refuse ``field`` with one message that names these values."""
     assert NODE.check is not None
     with refused(field=field, naming=naming) as caught:
         NODE.run(ctx, {}, params)
@@ -663,7 +663,8 @@ def test_categories_of_a_file_are_not_written_out_to_be_sorted(ctx):
 def test_a_program_that_checked_a_file_of_another_encoding_ends(ctx, encoding):
     write(ctx, "t.csv", "a,y\n" + "1,A\n2,B\n" * 300_000 + "1,2,3\n")
     code = (
-        "import sys; from pathlib import Path; from engine.workspace import Files; from nodes.load_data import *\n"
+        "import sys; from pathlib import Path; from engine.workspace import Files\n"
+        "from nodes.load_data import *\n"
         "params = LoadDataParams(source='t.csv', encoding=sys.argv[2])\n"
         "print([found.field for found in check(params, Files(Path(sys.argv[1])))])"
     )

@@ -1,4 +1,4 @@
-"""A row gets the same probabilities, to the last bit, alone, in any batch, from a file and over REST."""
+"""A row gets the same probabilities, bit by bit, alone, in any batch, from a file and over REST."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from nodes import deep_forest, extra_trees, logistic_regression, mart, mlp, rand
 from nodes.models.kinds import KINDS
 from nodes.models.model import FittedModel, load_model
 from nodes.models.scoring import score_file
+from tests.expect import assert_same_bits
 from ui.rest.service import Service
 
 from .conftest import make_context
@@ -89,12 +90,6 @@ def layouts(matrix: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
     yield "by column", np.asfortranarray(matrix)
     yield "every second row", np.repeat(matrix, 2, axis=0)[::2]
     yield "some of the columns", np.hstack([matrix, matrix])[:, : matrix.shape[1]]
-
-
-def assert_same_bits(one: Any, other: Any, told: str = "") -> None:
-    one, other = np.ascontiguousarray(one), np.ascontiguousarray(other)
-    assert (one.shape, one.dtype) == (other.shape, other.dtype), told
-    assert one.tobytes() == other.tobytes(), f"{told}: up to {np.abs(one - other).max()} apart"
 
 
 def test_every_family_is_here() -> None:

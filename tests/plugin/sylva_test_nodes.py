@@ -1,6 +1,6 @@
-"""Node types for tests and benchmarks: a package of its own, found by its entry points like a user's would be.
+"""Node types for tests and benchmarks, in their own package, found by entry points like a user's.
 
-- ``probe``  misbehaves on demand: sleeps, exits, crashes, eats memory, fails a few times, leaves processes behind
+- ``probe``  misbehaves on demand: sleeps, exits, crashes, eats memory, fails, leaves processes
 - ``scale``  multiplies the first column of a table, so that it must be kept anew
 """
 
@@ -22,13 +22,15 @@ from engine.node_types import NodeContext, NodeParams, NodeType, Port
 from engine.values import Report, Table
 
 TRACE = "SYLVA_TEST_TRACE"
-"""A file to which every execution of a probe adds its node's id, and ``NODE at the same time`` if another is at it."""
+"""A file to which every execution of a probe adds a line: its node's id, and ``at the same time``
+if another process executes the same node."""
 
 
 class ProbeParams(NodeParams):
     action: Literal[
-        "none", "sleep", "exit", "segfault", "allocate", "abort", "raise", "bad-input", "fail-times", "spawn", "big",
-        "gate", "hoard", "signal", "stubborn", "fork", "long-error", "odd-error", "array", "abort-reading",
+        "none", "sleep", "exit", "segfault", "allocate", "abort", "raise", "bad-input",
+        "fail-times", "spawn", "big", "gate", "hoard", "signal", "stubborn", "fork",
+        "long-error", "odd-error", "array", "abort-reading",
     ] = Field("none", title="Action", description="What to do.")  # fmt: skip
     amount: float = Field(
         0, title="Amount", description="Seconds, exit code, signal, megabytes or times."

@@ -48,7 +48,7 @@ def test_numbers_leave_out_what_is_missing_or_infinite():
         ([-1.7e308, 1.7e308], pa.float64(), Bars("number", [2], [-1.7e308, 1.7e308])),
         ([[1], [2]], pa.list_(pa.int64()), Bars("values", [])),
     ],
-)  # fmt: skip
+)
 def test_bars_of_odd_columns(values, arrow_type, bars):
     found = column_bars(column(values, arrow_type))
     assert (found.scale, found.counts, found.edges, found.labels) == (

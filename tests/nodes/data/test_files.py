@@ -97,8 +97,10 @@ def test_what_cannot_be_read_is_listed_without_a_shape(files: Files):
     (files.data / "b.parquet").write_bytes(b"PAR1")
     (files.data / "c").write_bytes(CSV)
     assert {(file.name, file.rows, file.columns) for file in list_files(files)} == {
-        ("a.csv", None, None), ("b.parquet", None, None), ("c", None, None)
-    }  # fmt: skip
+        ("a.csv", None, None),
+        ("b.parquet", None, None),
+        ("c", None, None),
+    }
 
 
 def test_hidden_files_pipes_names_that_are_no_text_and_links_that_lead_out_are_not_listed(

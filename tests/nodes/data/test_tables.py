@@ -226,8 +226,12 @@ def test_a_pipeline_is_ready_to_run(files: Files):
     document = pipeline_for("a.csv", "klasse", latin, preview("a.csv", files, latin, "klasse"))
     params = document.nodes["load"].params
     assert params == {
-        "source": "a.csv", "target": "klasse", "encoding": "latin-1", "missing_target": "drop", "empty_columns": "drop"
-    }  # fmt: skip
+        "source": "a.csv",
+        "target": "klasse",
+        "encoding": "latin-1",
+        "missing_target": "drop",
+        "empty_columns": "drop",
+    }
     assert not list(check(LoadDataParams.model_validate(params), files))
     catalogue = load_catalog()
     assert not find_problems(document, catalogue)

@@ -1,4 +1,4 @@
-"""A table with every kind of column, a model trained on it, and a workspace that holds the model."""
+"""A table with every kind of column, a model trained on it, and a workspace with the model."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DECIDING = ["amount", "count", "steady", "member", "when", "colour", "grade"]
 
 
 def make_table(rows: int = 600, seed: int = 0) -> Table:
-    """Numbers with and without gaps, whole numbers, bools, times, categories by name and by number, and an id."""
+    """Numbers with and without gaps, integers, bools, times, two kinds of categories, an id."""
     rng = np.random.default_rng(seed)
     amount = rng.lognormal(3, 1, rows).round(2)
     count = rng.integers(0, 9, rows)
@@ -121,9 +121,13 @@ def started(
 ) -> Iterator[subprocess.Popen[str]]:
     """A command at work; it is killed at the end if it has not ended by itself."""
     process = subprocess.Popen(
-        command(*arguments, before=before), cwd=ROOT, env=environment(workspace, **more), text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
+        command(*arguments, before=before),
+        cwd=ROOT,
+        env=environment(workspace, **more),
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
     try:
         yield process
     finally:

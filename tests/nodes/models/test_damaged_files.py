@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,23 +15,29 @@ from engine import sandbox
 from engine.errors import Cancelled
 from nodes.models.registry import prove_model
 from nodes.models.scoring import score_guarded
+from tests.crashing_reader import NAME, environment
 from tests.expect import refused
-from tests.fuzz.damage import killer
 from tests.nodes.models.conftest import Kept
 
 HEADER, ROW = "amount,count,steady,member,when,colour,grade\n", "1,2,3,true,2024-01-01,red,1\n"
 
 
 @pytest.fixture
-def bad(tmp_path: Path) -> Path:
-    path = tmp_path / "bad.parquet"
-    path.write_bytes(killer())
-    return path
+def crashing_sandbox(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A new server of the sandbox, whose children crash at the file ``NAME``."""
+    monkeypatch.setenv("PYTHONPATH", environment()["PYTHONPATH"])
+    server = sandbox._Server()
+    monkeypatch.setattr(sandbox, "_server", server)
+    yield
+    server._stop()
 
 
-def test_predict_refuses_a_damaged_file(sylva: Any, bad: Path, tmp_path: Path):
+@pytest.mark.usefixtures("crashing_sandbox")
+def test_predict_refuses_a_file_whose_reader_crashes(sylva: Any, tmp_path: Path):
+    bad = tmp_path / NAME
+    bad.write_text(HEADER + ROW * 10)
     done = sylva("predict", "mart", bad, "-o", tmp_path / "out.csv", code=2)
-    assert "Traceback" not in done.stderr
+    assert NAME in done.stderr and "SIGABRT" in done.stderr and "Traceback" not in done.stderr
     assert list(tmp_path.iterdir()) == [bad]
 
 

@@ -19,8 +19,10 @@ def cascades(tmp_path_factory):
     context = make_context(folder)
     params = deep_forest.NODE.params(
         learners=[{"kind": "mart", "count": 2, "trees": 4}, {"kind": "extra_trees", "trees": 4}],
-        max_layers=2, patience=2, folds=2,
-    )  # fmt: skip
+        max_layers=2,
+        patience=2,
+        folds=2,
+    )
     digits = load_sample(context, "digits")
     tables = {"two": make_table(300), "ten": digits.with_data(digits.data.slice(0, 400))}
     for name, table in tables.items():

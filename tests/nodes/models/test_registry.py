@@ -162,10 +162,19 @@ class TestCard:
         )
 
     @pytest.mark.parametrize(
-        "card", ["", "[]", "{", '{"run": 3}', '{"run": "last", "node": "x"}', '{"run": "r", "node": "n", "card": 1}',
-                 '{"run": "r", "node": "n", "card": {"pipeline": "p", "data": [1, {"name": 2}], "judged": [[]]}}',
-                 "[" * 50_000]
-    )  # fmt: skip
+        "card",
+        [
+            "",
+            "[]",
+            "{",
+            '{"run": 3}',
+            '{"run": "last", "node": "x"}',
+            '{"run": "r", "node": "n", "card": 1}',
+            '{"run": "r", "node": "n", "card": '
+            '{"pipeline": "p", "data": [1, {"name": 2}], "judged": [[]]}}',
+            "[" * 50_000,
+        ],
+    )
     def test_a_card_that_is_none_does_no_harm(self, registry: Registry, card: str):
         (registry.folder / "mart" / "card.json").write_text(card)
         entry = registry.entry("mart")

@@ -106,8 +106,12 @@ def test_everything_that_is_wrong_is_told(reader, row):
     lacking = {name: value for name, value in row.items() if name not in ("amount", "grade")}
     found = problems(reader, [lacking, row, 7, {**row, "count": "a", "when": 3}])
     assert [(number, name) for number, name, _ in found] == [
-        (1, "amount"), (1, "grade"), (3, None), (4, "count"), (4, "when"),
-    ]  # fmt: skip
+        (1, "amount"),
+        (1, "grade"),
+        (3, None),
+        (4, "count"),
+        (4, "when"),
+    ]
     assert "'amount'" in found[0][2] and "null" in found[0][2]
 
 

@@ -288,8 +288,12 @@ class TestDictionaries:
 
     def batches(self, table: Table, path: Path, *colours: list[str | None]) -> Path:
         data, size = table.data.drop_columns(["colour"]), 600 // len(colours)
-        parts = [data.slice(i * size, size).append_column("colour", pa.array((names * size)[:size]).dictionary_encode())
-                 for i, names in enumerate(colours)]  # fmt: skip
+        parts = [
+            data.slice(i * size, size).append_column(
+                "colour", pa.array((names * size)[:size]).dictionary_encode()
+            )
+            for i, names in enumerate(colours)
+        ]
         with pa.ipc.new_stream(path, parts[0].schema) as writer:
             for part in parts:
                 writer.write_table(part)
@@ -330,7 +334,7 @@ class TestDictionaries:
 
 
 def refuse(model: FittedModel, source: Path, *naming: str, **options) -> None:
-    """Assert that the file is refused with a message that names these, and that nothing is left behind."""
+    """Assert that the file is refused with a message that names these, and nothing is written."""
     target = source.with_name("refused.csv")
     with refused(naming=naming):
         score_file(model, source, target, **options)
@@ -484,9 +488,12 @@ class TestProgress:
         done: list[int] = []
         with pytest.raises(Cancelled):
             score_file(
-                model, write(table.data, tmp_path / "t.csv"), tmp_path / "o.csv",
-                progress=lambda rows, total: done.append(rows), cancelled=lambda: len(done) >= 3,
-            )  # fmt: skip
+                model,
+                write(table.data, tmp_path / "t.csv"),
+                tmp_path / "o.csv",
+                progress=lambda rows, total: done.append(rows),
+                cancelled=lambda: len(done) >= 3,
+            )
         assert done == [0, 70, 140] and (tmp_path / "o.csv").read_text() == "old"
         assert {path.name for path in tmp_path.iterdir()} == {"o.csv", "t.csv"}
 

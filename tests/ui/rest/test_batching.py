@@ -14,7 +14,10 @@ PATIENCE = 30
 
 
 class Slow:
-    """Answers in capitals once it is let go, ``?`` with an error of its own, and fails at ``!``; notes what came."""
+    """Answers in capitals once it is released, ``?`` with its own error, and fails at ``!``.
+
+    It records what it was asked.
+    """
 
     def __init__(self) -> None:
         self.came: list[list[bytes]] = []

@@ -20,6 +20,7 @@ from fastapi import HTTPException
 
 from tests.nodes.models.conftest import DECIDING, Kept, make_table, started
 from tests.nodes.models.test_rows import as_rows
+from tests.waiting import until
 from ui.rest.service import RequestLimits, Service
 
 TOKEN = "s3cret"
@@ -195,7 +196,7 @@ class TestPredict:
 
 
 def mixed_bodies(rows: list[dict[str, Any]]) -> list[bytes]:
-    """Requests of one and of several rows, of none, with rows that do not fit, and that are no requests."""
+    """Requests of one, several and no rows, with rows that do not fit, and malformed requests."""
     bodies: list[bytes] = []
     for place, row in enumerate(rows):
         lacking = {
@@ -437,12 +438,7 @@ class TestConnections:
         assert held[-1].recv(4096).startswith(b"HTTP/1.1 503 ")
         for plain in held:
             plain.close()
-        deadline = time.monotonic() + 30
-        while (
-            not self.is_up(place) and time.monotonic() < deadline
-        ):  # until the service has seen them go
-            time.sleep(0.05)
-        assert self.is_up(place)
+        until(lambda: self.is_up(place), what="the end of the connections")
 
     def test_a_client_that_hangs_up_in_the_middle_is_not_a_failure(self, place):
         for _ in range(3):
@@ -492,9 +488,15 @@ def guarded(kept: Kept) -> Iterator[httpx.Client]:
 class TestToken:
     @pytest.mark.parametrize(
         "headers",
-        [{}, {"Authorization": TOKEN}, {"Authorization": "Bearer"}, {"Authorization": f"Bearer {TOKEN}x"},
-         {"Authorization": f"Basic {TOKEN}"}, {"Authorization": b"Bearer s3cr\xe9t"}],
-    )  # fmt: skip
+        [
+            {},
+            {"Authorization": TOKEN},
+            {"Authorization": "Bearer"},
+            {"Authorization": f"Bearer {TOKEN}x"},
+            {"Authorization": f"Basic {TOKEN}"},
+            {"Authorization": b"Bearer s3cr\xe9t"},
+        ],
+    )
     def test_without_the_token_there_is_only_health(self, guarded, headers):
         for path in ("/schema", "/openapi.json"):
             refused(guarded.get(path, headers=headers), 401)

@@ -10,7 +10,7 @@ import pytest
 
 @pytest.fixture(scope="session", autouse=True)
 def one_search_for_components() -> Iterator[None]:
-    """Streamlit looks through all installed packages for components whenever an ``AppTest`` starts; once is enough."""
+    """Streamlit searches all packages for components when an ``AppTest`` starts; once is enough."""
     scanner = pytest.importorskip(
         "streamlit.components.v2.manifest_scanner", reason="streamlit is not installed"
     )

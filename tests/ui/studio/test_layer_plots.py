@@ -98,7 +98,7 @@ def test_many_cells_stay_without_numbers():
     assert len(plots.agreement(names, [[0.5] * 15] * 15, 1).data) == 1
 
 
-def test_features_come_in_the_order_of_their_greatest_importance_and_have_a_gap_where_a_layer_lacks_them():
+def test_features_are_ordered_by_greatest_importance_and_have_a_gap_where_a_layer_lacks_them():
     stages = [
         {
             "number": 1,
@@ -160,9 +160,12 @@ def test_screening_sends_rows_on_or_out_and_loses_none():
         for source, target, value in zip(link.source, link.target, link.value, strict=True)
     ]
     assert links == [
-        ("Layer 1", "Layer 2", 40), ("Layer 1", "gone, correct", 57), ("Layer 1", "gone, wrong", 3),
-        ("Layer 2", "gone, correct", 30), ("Layer 2", "gone, wrong", 10),
-    ]  # fmt: skip
+        ("Layer 1", "Layer 2", 40),
+        ("Layer 1", "gone, correct", 57),
+        ("Layer 1", "gone, wrong", 3),
+        ("Layer 2", "gone, correct", 30),
+        ("Layer 2", "gone, wrong", 10),
+    ]
 
 
 def test_rows_of_unknown_class_leave_neither_right_nor_wrong():

@@ -55,7 +55,7 @@ def drawn(figure) -> dict:
     """The figure as the browser gets it; strict JSON."""
     return json.loads(
         figure.to_json(), parse_constant=lambda name: pytest.fail(f"{name} is no JSON")
-    )  # fmt: skip
+    )
 
 
 def texts(part) -> list[str]:
@@ -220,9 +220,15 @@ def test_a_leaderboard_writes_each_value_and_says_which_way_is_better(tmp_path):
 
 @pytest.mark.parametrize(
     "values",
-    [[1.0, 2.0, math.inf], list(range(100)), ["a", "b", "b"], [True, False, True],
-     pa.array([0, 10**15, 10**15], pa.timestamp("us")), pa.array([-(2**62), 0, 2**62], pa.timestamp("s"))],
-)  # fmt: skip
+    [
+        [1.0, 2.0, math.inf],
+        list(range(100)),
+        ["a", "b", "b"],
+        [True, False, True],
+        pa.array([0, 10**15, 10**15], pa.timestamp("us")),
+        pa.array([-(2**62), 0, 2**62], pa.timestamp("s")),
+    ],
+)
 def test_any_column_can_be_drawn_whole_and_split(values):
     column = pa.chunked_array([values if isinstance(values, pa.Array) else pa.array(values)])
     bars = column_bars(column)

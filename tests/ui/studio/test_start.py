@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.tab import answers, free_port, until
+from tests.e2e.tab import answers, free_port
+from tests.waiting import until
 
 
 def command(*options: str) -> list[str]:

@@ -22,7 +22,7 @@ from engine.processes import identify
 from engine.run_state import run_state
 from engine.supervisor_starter import SupervisorStarter
 from engine.workspace import Workspace
-from tests.e2e.tab import until
+from tests.waiting import until
 from ui.studio.builder import browser_tab, node_panel, outputs, page, pipeline_list
 from ui.studio.builder.open_pipeline import OpenPipeline
 from ui.studio.canvas import Edited
@@ -375,8 +375,11 @@ def test_a_failure_is_brought_into_view_mended_and_retried(studio: Studio, canva
         first, second = (run_state(log, row) for row in reversed(log.runs()))
     assert (first.state, second.state) == ("failed", "done")
     assert {name: node.state for name, node in second.nodes.items()} == {
-        "load": "cached", "sample": "cached", "best": "cached", "pick": "done",
-    }  # fmt: skip
+        "load": "cached",
+        "sample": "cached",
+        "best": "cached",
+        "pick": "done",
+    }
 
 
 def test_a_run_under_way_is_polled_stopped_and_gone_on_with(studio: Studio, canvas: Canvas):

@@ -1,4 +1,4 @@
-"""A swept node in the builder: its branches as one on the canvas, and its sweep on the way there and back."""
+"""A swept node in the builder: one node on the canvas, its sweep to the form and back."""
 
 from __future__ import annotations
 
@@ -81,8 +81,14 @@ def test_another_sweep_makes_the_node_stale():
 
 def test_a_sweep_goes_to_the_canvas_and_comes_back_with_an_undo():
     parts: dict[str, Any] = {
-        "pipeline_id": "p", "epoch": 1, "taken": Revision(), "problems": [], "states": {}, "reveal": None, "height": 1,
-    }  # fmt: skip
+        "pipeline_id": "p",
+        "epoch": 1,
+        "taken": Revision(),
+        "problems": [],
+        "states": {},
+        "reveal": None,
+        "height": 1,
+    }
     sent = json.loads(json.dumps(payload(DOCUMENT, CATALOG, **parts)))["document"]
     assert set(sent["nodes"]["forest"]) == {
         "type",

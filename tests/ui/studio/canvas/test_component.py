@@ -51,9 +51,17 @@ def test_a_page_with_the_canvas_is_drawn_and_drawn_again():
 
 
 EDIT = {
-    "instance": "tab", "pipeline": "c", "revision": 1, "epoch": 0,
-    "document": {"nodes": {"load": {"type": "load-data"}}, "edges": [], "layout": {"load": [8, 8]}, "notes": []},
-}  # fmt: skip
+    "instance": "tab",
+    "pipeline": "c",
+    "revision": 1,
+    "epoch": 0,
+    "document": {
+        "nodes": {"load": {"type": "load-data"}},
+        "edges": [],
+        "layout": {"load": [8, 8]},
+        "notes": [],
+    },
+}
 
 
 def app_that_keeps_edits() -> None:

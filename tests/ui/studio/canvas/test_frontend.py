@@ -1,4 +1,4 @@
-"""The source of the front end: its rules against the engine's, its own tests, and the bundle made from it."""
+"""The source of the front end: its rules against the engine's, its own tests, and its bundle."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ CATALOG = load_catalog()
 needs_node = pytest.mark.skipif(NODE is None, reason="node is not installed")
 needs_packages = pytest.mark.skipif(
     not (FRONTEND / "node_modules" / "esbuild").is_dir(),
-    reason="the packages are not installed; run `npm install --no-package-lock` in ui/studio/canvas/frontend",
+    reason="the packages are not installed; run `npm install --no-package-lock` "
+    "in ui/studio/canvas/frontend",
 )
 
 
@@ -80,7 +81,8 @@ ASK = f"""
 import fs from "node:fs";
 import {{ refusal }} from {json.dumps((FRONTEND / "src" / "rules.js").as_uri())};
 const {{ rules, cases }} = JSON.parse(fs.readFileSync(0, "utf8"));
-console.log(JSON.stringify(cases.map(({{ document, edges }}) => edges.map((edge) => refusal(document, rules, edge)))));
+const refusals = ({{ document, edges }}) => edges.map((edge) => refusal(document, rules, edge));
+console.log(JSON.stringify(cases.map(refusals)));
 """
 
 

@@ -59,9 +59,14 @@ def taken_from(edit: object, pipeline: Pipeline = DOCUMENT, taken: Revision = Re
 
 def payload_of(pipeline: Pipeline = DOCUMENT, **changes: Any) -> dict[str, Any]:
     parts: dict[str, Any] = {
-        "pipeline_id": "p", "epoch": 7, "taken": Revision(), "problems": [], "states": {}, "reveal": None,
+        "pipeline_id": "p",
+        "epoch": 7,
+        "taken": Revision(),
+        "problems": [],
+        "states": {},
+        "reveal": None,
         "height": 600,
-    }  # fmt: skip
+    }
     return payload(pipeline, CATALOG, **{**parts, **changes})
 
 

@@ -1,4 +1,4 @@
-"""A small app around one node's form, for the tests; what it edits is kept in the session as ``document``."""
+"""A small app around one node's form, for tests; the session's ``document`` is what it edits."""
 
 from __future__ import annotations
 

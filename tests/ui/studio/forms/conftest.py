@@ -1,4 +1,4 @@
-"""A form in ``AppTest``: drawn from parameters, edited, and asked for what the document then has."""
+"""A form in ``AppTest``: drawn from parameters, edited, and compared with the document."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Drawn:
 
     @property
     def problems(self) -> list[Problem]:
-        """Those of the node but for inputs that nothing is connected to: what the engine says of the document."""
+        """The problems that the engine finds in the node, except inputs without an edge."""
         pipeline, catalog = self.app.session_state["document"], load_catalog()
         files = Files(Path(os.environ["FORMS_WORKSPACE"]))
         found = [

@@ -30,8 +30,8 @@ MART = {"kind": "mart", "leaves": 15}
         ({"folds": 3, "max_layers": 1}, "4 learners × 3 folds = 12 fits per layer, up to 1 layer"),
         (
             {"class_vectors": "oob"},
-            "3 learners out of bag + 1 learner × 5 folds = 8 fits per layer with up to 4 classes, 4 with more, "
-            "up to 10 layers",
+            "3 learners out of bag + 1 learner × 5 folds = 8 fits per layer with up to 4 classes, "
+            "4 with more, up to 10 layers",
         ),
         (
             {"preset": "gcforest", "class_vectors": "oob"},
@@ -88,8 +88,9 @@ def test_a_preset_is_told_as_the_library_has_it(name: str):
     assert info is not None and info.description and info.title == PRESETS[name].title
     wanted = preset(name).learners
     if wanted is not None:
-        assert make_learners(wanted) == make_learners([Params(learners=[one]).learners[0].model_dump() for one in
-                                                       info.learners])  # fmt: skip
+        assert make_learners(wanted) == make_learners(
+            [Params(learners=[one]).learners[0].model_dump() for one in info.learners]
+        )
     Params(preset=name, learners=list(info.learners))
     assert all(learner_text(one) for one in (*info.learners, *info.learners_of_many_classes))
 
@@ -242,8 +243,7 @@ def test_other_forms_do_without_the_learning_library():
     import sys
 
     code = (
-        "import ui.studio.forms.node_form, sys; "
-        "assert 'deepforest' not in sys.modules and 'numba' not in sys.modules"
+        "import ui.studio.forms.node_form, sys; assert not {'deepforest', 'numba'} & {*sys.modules}"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 

@@ -60,8 +60,10 @@ def test_every_node_type_has_a_form_whose_labels_are_the_titles(draw, name: str)
         ("load-data", {}, "Source", "mine.csv", {"source": "mine.csv"}),
         ("load-data", {}, "Target", "digit", {"target": "digit"}),
         ("load-data", {"target": "digit"}, "Target", None, {}),
-        ("load-data", {}, "Add a column to Roles", "pixel_0_0", {"roles": {"pixel_0_0": "feature"}}),
-        ("load-data", {"roles": {"pixel_0_0": "id"}}, "pixel_0_0", "ignore", {"roles": {"pixel_0_0": "ignore"}}),
+        ("load-data", {}, "Add a column to Roles", "pixel_0_0",
+         {"roles": {"pixel_0_0": "feature"}}),
+        ("load-data", {"roles": {"pixel_0_0": "id"}}, "pixel_0_0", "ignore",
+         {"roles": {"pixel_0_0": "ignore"}}),
         ("load-data", {}, "Missing texts", ["", "-"], {"missing": ["", "-"]}),
         ("load-data", {"source": "sample:fraud"}, "Share of fraud", 0.02,
          {"source": "sample:fraud", "fraud_share": 0.02}),
@@ -123,7 +125,7 @@ def test_a_number_set_back_to_its_default_is_no_longer_a_setting(draw):
 
 
 def test_a_drawing_that_is_cut_short_leaves_no_widget_with_another_value_than_the_documents(draw):
-    """The browser may draw a widget only in a later run; it then begins with what that run gives it."""
+    """The browser may draw a widget only in a later run; it then starts with that run's value."""
     form = draw("split", test_share=0.45, stratified=False, seed=17)
     for _ in range(2):
         for label, value in (("Share of test rows", 0.45), ("Seed", 17)):

@@ -1,4 +1,4 @@
-"""The sweep in a node's form: what is typed, what the document then has, and what is said about it."""
+"""The sweep in a node's form: what is typed, what the document then has, and the messages."""
 
 from __future__ import annotations
 

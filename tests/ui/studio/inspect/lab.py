@@ -1,4 +1,4 @@
-"""Deep forests to look into: made by hand, small and known, or as large as wanted; runs that hold them."""
+"""Deep forests to inspect, made by hand, small and known or of any size, and runs with them."""
 
 from __future__ import annotations
 
@@ -42,24 +42,32 @@ def record(
 ) -> Any:
     """What training knows of a layer."""
     return {
-        "number": number, "score": score, "gain": None if number == 1 else 0.01, "kept": kept, "reason": reason,
+        "number": number, "score": score, "gain": None if number == 1 else 0.01,
+        "kept": kept, "reason": reason,
         "learners": [
             {"name": f"forest {at + 1}", "settings": {}, "fits": 5, "seconds": 1.0,
              "scores": {"accuracy": score - 0.02 * (at + 1), "log_loss": 0.3}}
             for at in range(learners)
         ],
-        "scores": {"accuracy": score, "log_loss": 0.25}, "validation": {}, "coefficients": [1 / learners] * learners,
-        "margins": margin_record([0.5, 0.1 * number, -0.2, 0.9]), "alphas": None, "effective_size": 100.0,
-        "rows_in": 100, "rows_out": 0, "error_out": None, "threshold": None, "n_features": 4, "seconds": 2.0, **more,
+        "scores": {"accuracy": score, "log_loss": 0.25}, "validation": {},
+        "coefficients": [1 / learners] * learners,
+        "margins": margin_record([0.5, 0.1 * number, -0.2, 0.9]),
+        "alphas": None, "effective_size": 100.0, "rows_in": 100, "rows_out": 0, "error_out": None,
+        "threshold": None, "n_features": 4, "seconds": 2.0, **more,
     }  # fmt: skip
 
 
 RECORDS = [
     record(1, 0.90, reason="Accuracy 0.9000 to start with"),
     record(2, 0.95, reason="Accuracy 0.9500 is better by 0.0500"),
-    record(3, 0.94, kept=False, reason="Accuracy 0.9400: no gain above 0 (-0.0100); dropped, since layer 2 is the "
-           "best; growth stopped: the last layer brought no gain above 0"),
-]  # fmt: skip
+    record(
+        3,
+        0.94,
+        kept=False,
+        reason="Accuracy 0.9400: no gain above 0 (-0.0100); dropped, since layer 2 is the best; "
+        "growth stopped: the last layer brought no gain above 0",
+    ),
+]
 
 
 def small(
@@ -67,8 +75,8 @@ def small(
 ) -> Layers:
     """Two layers of two learners over four rows of a table of ten.
 
-    Row 2 is right all the way, row 4 is turned from wrong to right, row 5 is wrong all the way, row 9 left after
-    the first layer.
+    Row 2 is right in all layers, row 4 changes from wrong to right, row 5 is wrong in all layers,
+    row 9 leaves after the first layer.
     """
     first = [[0.9, 0.1], [0.6, 0.4], [0.8, 0.2], [0.95, 0.05]]
     second = [[0.8, 0.2], [0.3, 0.7], [0.9, 0.1], [np.nan, np.nan]]
@@ -94,13 +102,15 @@ def large(rows: int = 5000, depth: int = 4, learners: int = 4, classes: int = 10
     ]
     names = [f"class {code}" for code in range(classes)]
     return assembled(
-        vectors.mean(axis=1), vectors, truth, np.full(rows, depth), names, np.arange(rows) * 3, rows * 3,
+        vectors.mean(axis=1), vectors, truth, np.full(rows, depth), names, np.arange(rows) * 3,
+        rows * 3,
         np.stack(spread).astype(np.float32),
     )  # fmt: skip
 
 
 def assembled(
-    outputs: Any, vectors: Any, truth: Any, left_at: Any, classes: list[str], rows: Any, table_rows: int,
+    outputs: Any, vectors: Any, truth: Any, left_at: Any, classes: list[str], rows: Any,
+    table_rows: int,
     embedding: Any = None,
 ) -> Layers:  # fmt: skip
     depth, learners, count, _ = vectors.shape
@@ -113,9 +123,11 @@ def assembled(
     records = [record(layer + 1, 0.9 + 0.02 * layer, learners=learners) for layer in range(depth)]
     sample = pa.table({"row": [f"own {row}" for row in rows], "size": np.arange(count) * 1.5})
     return Layers(
-        title="Deep forest", kind="mddf", metric="accuracy", classes=classes, features=["size"], learners=names,
+        title="Deep forest", kind="mddf", metric="accuracy", classes=classes, features=["size"],
+        learners=names,
         records=records, table_rows=table_rows, stages=stages, rows=np.asarray(rows, np.int64),
-        left_at=np.asarray(left_at, np.int64), truth=np.asarray(truth, np.int64), embedding=embedding,
+        left_at=np.asarray(left_at, np.int64), truth=np.asarray(truth, np.int64),
+        embedding=embedding,
         vectors=vectors, outputs=outputs, sample=sample,
     )  # fmt: skip
 
@@ -129,7 +141,7 @@ def stage(
     embedding: Any,
     names: list[str],
 ) -> Any:
-    """What an inspected table shows of a layer; rows that left and those without a class do not count."""
+    """What an inspected table shows of a layer, without rows that left or have no class."""
     there = (left_at > layer) & (truth != UNKNOWN)
     said, leaves = outputs[layer][there], (left_at == layer + 1)
     judged = bool(there.any())

@@ -70,8 +70,8 @@ def test_rows_worth_a_look_are_found():
 
 @pytest.mark.parametrize(
     ("at", "truth", "turned", "left", "end"),
-    [(0, "no", False, False, "right"), (1, "yes", True, False, "right"), (2, "yes", False, False, "wrong"),
-     (3, "no", False, True, "right")],
+    [(0, "no", False, False, "right"), (1, "yes", True, False, "right"),
+     (2, "yes", False, False, "wrong"), (3, "no", False, True, "right")],
 )  # fmt: skip
 def test_one_rows_way_is_told_in_words(at, truth, turned, left, end):
     words = tables.row_story(LAYERS, at)
@@ -124,7 +124,8 @@ def test_whoever_is_still_there_leaves_at_the_last_layer():
         (40, 40, None),
     ]
     assert tables.flow_rows(flows, "x")[0] == {
-        "flow": "x", "layer": 1, "rows in": 100, "rows out": 60, "error out": 0.05, "threshold": None,
+        "flow": "x", "layer": 1, "rows in": 100, "rows out": 60, "error out": 0.05,
+        "threshold": None,
     }  # fmt: skip
 
 

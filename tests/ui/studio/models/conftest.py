@@ -1,4 +1,4 @@
-"""A workspace with a model: trained on a small table of every kind of column, and saved as the save node does."""
+"""A workspace with a model: trained on every kind of column, and saved as the save node does."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from nodes.save_model import NODE as SAVE
 
 MODEL = "people"
 ROWS = "age,job,since,member,pay\n" + "".join(
-    f"{20 + i % 50},{['cook', 'nurse', 'it is'][i % 3]},2020-01-{1 + i % 28:02d},{'true' if i % 2 else 'false'},"
+    f"{20 + i % 50},{['cook', 'nurse', 'it is'][i % 3]},2020-01-{1 + i % 28:02d},"
+    f"{'true' if i % 2 else 'false'},"
     f"{'high' if i % 50 > 20 else 'low'}\n"
     for i in range(120)
 )

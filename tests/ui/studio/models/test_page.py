@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -20,6 +19,7 @@ from tests.ui.studio.models.conftest import MODEL, ROWS
 from tests.ui.studio.models.test_scoring_jobs import STAND_IN
 from tests.ui.studio.models.test_use import document
 from tests.ui.studio.runs.lab import labels, press, words
+from tests.waiting import until
 from ui.studio import links, upload
 from ui.studio.models import page as models_page
 from ui.studio.models import use
@@ -62,10 +62,7 @@ def choose(test: AppTest, file: str) -> AppTest:
 
 
 def ended(jobs: ScoringJobs) -> None:
-    deadline = time.monotonic() + 30
-    while any(job.running for job in jobs.all()):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    until(lambda: not any(job.running for job in jobs.all()))
 
 
 def test_without_models_the_page_says_how_to_get_one(
@@ -176,9 +173,7 @@ def test_a_running_job_shows_how_far_it_is_and_is_cancelled(
 ):
     (workspace.data / "slow.csv").write_text(ROWS)
     press(choose(at(MODEL), "slow.csv"), "Score")
-    deadline = time.monotonic() + 30
-    while jobs.all()[0].rows < 2:
-        assert time.monotonic() < deadline
+    until(lambda: jobs.all()[0].rows >= 2)
     test = at(MODEL)
     assert not test.exception and "Cancel" in labels(test)
     press(test, "Cancel")

@@ -6,8 +6,7 @@ import csv
 import os
 import signal
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from nodes.data.formats import FileFormat
 from nodes.models.registry import Registry
 from tests.expect import refused
 from tests.ui.studio.models.conftest import MODEL, ROWS
+from tests.waiting import until
 from ui.studio.models import scoring_jobs
 from ui.studio.models.scoring_jobs import ScoringJob, ScoringJobs, misfit
 from ui.studio.models.use import first_rows, progress_text
@@ -56,18 +56,11 @@ def jobs(workspace: Workspace) -> Iterator[ScoringJobs]:
     yield made
     for job in made.all():
         made.cancel(job.id)
-    until(lambda: not any(job.running for job in made.all()))
-
-
-def until(holds: Callable[[], object], seconds: float = 180.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.02)
+    until(lambda: not any(job.running for job in made.all()), 180)
 
 
 def ended(jobs: ScoringJobs, job: ScoringJob) -> ScoringJob:
-    until(lambda: not (jobs.get(job.id) or job).running)
+    until(lambda: not (jobs.get(job.id) or job).running, 180)
     found = jobs.get(job.id)
     assert found is not None
     return found

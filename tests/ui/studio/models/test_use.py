@@ -95,7 +95,8 @@ def test_example_values_are_of_the_kind_that_a_column_is():
         return NumberColumn(name, kind, median, 0.0, 1.0, False, True)  # type: ignore[arg-type]
 
     columns = (
-        number("whole", "number", 3.0), number("part", "number", 0.1234567), number("bool", "bool", 1.0),
+        number("whole", "number", 3.0), number("part", "number", 0.1234567),
+        number("bool", "bool", 1.0),
         number("time", "time", 1e9), CategoryColumn("job", "category", ("it's", "b")),
     )  # fmt: skip
     assert use.example_row(TableEncoder("codes", columns)) == {

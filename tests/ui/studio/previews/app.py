@@ -1,4 +1,4 @@
-"""A page with one preview, for tests and for looking at: the workspace and the outputs come from the environment."""
+"""A page with one preview, for tests and people: the environment gives workspace and outputs."""
 
 from __future__ import annotations
 

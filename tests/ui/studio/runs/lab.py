@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
@@ -14,6 +13,7 @@ from engine.plan import RunOptions
 from engine.processes import identify
 from engine.run_state import RunState, run_state
 from tests.run_events import append_stored
+from tests.waiting import until
 from ui.studio.session import Studio
 
 GONE = {"pid": 1, "began": 1, "boot": "another"}
@@ -59,19 +59,19 @@ def state_of(studio: Studio, run: str) -> RunState:
 
 def ended(studio: Studio, run: str, attempt: int = 1) -> RunState:
     """The state in which a run ends its attempt."""
-    deadline = time.monotonic() + 60
-    while (state := state_of(studio, run)).live or state.attempt < attempt:
-        assert time.monotonic() < deadline, state
-        time.sleep(0.02)
-    return state
+
+    def final_state() -> RunState | None:
+        state = state_of(studio, run)
+        return None if state.live or state.attempt < attempt else state
+
+    found = until(final_state, what="the end of the run")
+    assert found is not None
+    return found
 
 
 def started(studio: Studio, run: str, node: str) -> None:
     """Wait until a node is at work."""
-    deadline = time.monotonic() + 60
-    while node not in (state := state_of(studio, run)).nodes_in("running"):
-        assert time.monotonic() < deadline, state
-        time.sleep(0.02)
+    until(lambda: node in state_of(studio, run).nodes_in("running"), what="the start of the node")
 
 
 def _page() -> None:

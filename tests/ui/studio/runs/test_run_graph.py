@@ -127,8 +127,12 @@ def test_a_layer_is_folds_fits_vectors_and_the_layer() -> None:
     assert drawn.nodes["vectors Trees"][2] == "queued"
     assert drawn.nodes["layer"] == ("Layer 1", "", "queued")
     assert set(drawn.edges) == {
-        ("fold Fold 1", "fit Forest Fold 1"), ("fit Forest Fold 1", "vectors Forest"),
-        ("fold Fold 2", "fit Forest Fold 2"), ("fit Forest Fold 2", "vectors Forest"),
-        ("fold Fold 1", "fit Trees Fold 1"), ("fit Trees Fold 1", "vectors Trees"),
-        ("vectors Forest", "layer"), ("vectors Trees", "layer"),
-    }  # fmt: skip
+        ("fold Fold 1", "fit Forest Fold 1"),
+        ("fit Forest Fold 1", "vectors Forest"),
+        ("fold Fold 2", "fit Forest Fold 2"),
+        ("fit Forest Fold 2", "vectors Forest"),
+        ("fold Fold 1", "fit Trees Fold 1"),
+        ("fit Trees Fold 1", "vectors Trees"),
+        ("vectors Forest", "layer"),
+        ("vectors Trees", "layer"),
+    }

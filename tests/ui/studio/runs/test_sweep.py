@@ -1,4 +1,4 @@
-"""A swept run on the Runs page: a node for each branch, or all of them as one where there are too many."""
+"""A swept run on the Runs page: a node for each branch, or one for all if there are too many."""
 
 from __future__ import annotations
 
@@ -26,10 +26,17 @@ DOCUMENT = Pipeline(
 )
 ROW = RunRow(id="r", name="Swept", created=0.0, document=dumps(DOCUMENT), options={})
 STATE = RunState(
-    "r", "Swept", 0.0, "failed",
-    {"load": NodeState("done"), "forest-1": NodeState("done"), "forest-2": NodeState("done"),
-     "forest-3": NodeState("failed", error={"message": "no rows"})},
-)  # fmt: skip
+    "r",
+    "Swept",
+    0.0,
+    "failed",
+    {
+        "load": NodeState("done"),
+        "forest-1": NodeState("done"),
+        "forest-2": NodeState("done"),
+        "forest-3": NodeState("failed", error={"message": "no rows"}),
+    },
+)
 
 
 def test_a_run_is_drawn_with_a_node_for_each_branch():

@@ -122,9 +122,7 @@ def test_how_far_each_layer_is_in_words() -> None:
     assert re.findall(r"\d+", lines["Layer 2"]) == ["2", "4", "2", "1", "1"]
 
 
-def test_the_timeline_has_a_row_for_each_node_a_bar_for_each_span_and_a_mark_for_what_was_ready() -> (
-    None
-):
+def test_the_timeline_has_a_row_for_each_node_a_bar_for_each_span_and_ready_marks() -> None:
     spans = [Span("a", 0, 0, "cached", 1), Span("b", 0, 2, "failed", 1), Span("b", 5, 6, "done", 2)]
     figure = gantt(spans, {"a": "Load", "b": "Forest", "c": "Judge"})
     cached, failed, done = figure.data

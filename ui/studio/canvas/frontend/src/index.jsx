@@ -36,7 +36,10 @@ function mount(parentElement) {
   const store = new CanvasStore();
   const root = createRoot(element);
   window.addEventListener("pagehide", store.dispose);
+  // Streamlit also calls this for a rerun that a newer one has overtaken. The canvas is still in
+  // the page then, and the user would lose focus, menus and drags.
   const unmount = () => {
+    if (parentElement.isConnected) return;
     window.removeEventListener("pagehide", store.dispose);
     store.dispose();
     root.unmount();
