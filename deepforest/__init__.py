@@ -10,7 +10,7 @@ The estimators
 - ``ScreenedForestClassifier``   gcForest-CS, confidence screening (``screening``)
 - ``HistForestClassifier``, ``HistForestRegressor``  one forest alone (``forest``)
 - ``MartSelector``               feature selection by boosted trees (``selection``)
-- ``preset``                     the settings of each paper by name (``presets``)
+- ``preset``                     the params of each paper by name (``presets``)
 
 Their parts
 - ``growing``     the fit, layer after layer; ``growth`` decides when to stop, ``record`` holds the

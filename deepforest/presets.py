@@ -1,7 +1,7 @@
-"""Define the settings of each paper, by name.
+"""Define the params of each paper, by name.
 
-- ``PRESETS``  name → title, description, kind of cascade and its settings
-- ``preset``   a cascade with these settings, not yet fitted
+- ``PRESETS``  name → title, description, kind of cascade and its params
+- ``preset``   a cascade with these params, not yet fitted
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from .screening import ScreenedForestClassifier
 
 @dataclass(frozen=True)
 class Preset:
-    """Hold the title, description and settings of one preset."""
+    """Hold the title, description and params of one preset."""
 
     title: str
     description: str
     kind: type[CascadeClassifier]
-    settings: dict[str, Any]
+    params: dict[str, Any]
 
 
 def _forests(trees: int) -> list[dict[str, Any]]:
@@ -95,7 +95,7 @@ PRESETS: dict[str, Preset] = {
 
 
 def preset(name: str, **changes: Any) -> CascadeClassifier:
-    """Return the cascade of that name, with ``changes`` to its settings.
+    """Return the cascade of that name, with ``changes`` to its params.
 
     Names: default, gcforest, mart_cascade, mart_cascade_tuned, mddf, mddf_sf, mddf_st, mddf_np,
     gcforest_cs. What a paper leaves open has the estimator's default; in mdDF the weights α of all
@@ -103,4 +103,4 @@ def preset(name: str, **changes: Any) -> CascadeClassifier:
     """
     if name not in PRESETS:
         raise ValueError(f"unknown preset {name!r}; use one of {', '.join(PRESETS)}")
-    return PRESETS[name].kind(**{**PRESETS[name].settings, **changes})
+    return PRESETS[name].kind(**{**PRESETS[name].params, **changes})

@@ -1,7 +1,7 @@
 """Define the records of a fitted cascade: what plots need about each layer, as plain data.
 
 - ``LayerRecord``     scores, margins, rows, times and the decision about one layer
-- ``LearnerRecord``   settings, scores and time of one learner in it
+- ``LearnerRecord``   params, scores and time of one learner in it
 - ``MarginRecord``    mean, spread, ratio and histogram of the margins after a layer
 - ``Trace``           chosen rows on their way through layers × learners
 """
@@ -25,7 +25,7 @@ MARGIN_BINS = np.linspace(-1.0, 1.0, 41)
 
 @dataclass(frozen=True)
 class LearnerRecord:
-    """Hold settings and scores of one learner; ``scores`` are of its out-of-fold vectors."""
+    """Hold params and scores of one learner; ``scores`` are of its out-of-fold vectors."""
 
     name: str
     settings: dict[str, Any]

@@ -54,39 +54,39 @@ if TYPE_CHECKING:
 # Tables
 
 
-def load(source: str, **settings: Any) -> Table:
+def load(source: str, **params: Any) -> Table:
     """Return a table from a file of the workspace, or a sample such as ``sample:digits``.
 
-    ``settings`` are those of the node *Load data*: ``target``, ``roles``, ``delimiter`` and so on.
+    ``params`` are those of the node *Load data*: ``target``, ``roles``, ``delimiter`` and so on.
     Raise ``BadInput`` if the file cannot be read with them.
     """
-    return _outputs("load_data", {}, {"source": source, **settings})["table"]  # type: ignore[no-any-return]
+    return _outputs("load_data", {}, {"source": source, **params})["table"]  # type: ignore[no-any-return]
 
 
-def split(table: Table, **settings: Any) -> tuple[Table, Table]:
+def split(table: Table, **params: Any) -> tuple[Table, Table]:
     """Return training rows and test rows.
 
-    ``settings`` are those of the node *Split*, such as ``test_share``, ``time_column`` and
+    ``params`` are those of the node *Split*, such as ``test_share``, ``time_column`` and
     ``seed``.
     """
-    parts = _outputs("split", {"table": table}, settings)
+    parts = _outputs("split", {"table": table}, params)
     return parts["train"], parts["test"]
 
 
-def sample(table: Table, **settings: Any) -> Table:
+def sample(table: Table, **params: Any) -> Table:
     """Return some of the rows.
 
-    ``settings`` are those of the node *Sample*: ``share`` or ``rows``, ``stratified`` and ``seed``.
+    ``params`` are those of the node *Sample*: ``share`` or ``rows``, ``stratified`` and ``seed``.
     """
-    return _outputs("sample", {"table": table}, settings)["table"]  # type: ignore[no-any-return]
+    return _outputs("sample", {"table": table}, params)["table"]  # type: ignore[no-any-return]
 
 
-def select_columns(table: Table, **settings: Any) -> Table:
+def select_columns(table: Table, **params: Any) -> Table:
     """Return the table with fewer columns.
 
-    ``settings`` are those of the node *Select columns*: ``mode``, ``columns`` and ``kinds``.
+    ``params`` are those of the node *Select columns*: ``mode``, ``columns`` and ``kinds``.
     """
-    return _outputs("select_columns", {"table": table}, settings)["table"]  # type: ignore[no-any-return]
+    return _outputs("select_columns", {"table": table}, params)["table"]  # type: ignore[no-any-return]
 
 
 def keep_features(table: Table, rows: TrainingRows, kept: Sequence[bool] | np.ndarray) -> Table:
@@ -146,26 +146,26 @@ def predict(trained: FittedModel, table: Table, *, keep: Sequence[str] = ()) -> 
     return scored(trained, table, os.cpu_count() or 1, keep=keep)
 
 
-def inspect_layers(trained: FittedModel, table: Table, **settings: Any) -> Layers:
+def inspect_layers(trained: FittedModel, table: Table, **params: Any) -> Layers:
     """Return what each layer of a deep forest predicts for the rows.
 
-    ``settings`` are those of the node *Inspect layers*, such as ``rows`` and ``perplexity``.
+    ``params`` are those of the node *Inspect layers*, such as ``rows`` and ``perplexity``.
     """
     with tempfile.TemporaryDirectory() as folder:
         trained.save(Path(folder))
         inputs = {"model": Folder(Path(folder)), "table": table}
-        return _outputs("inspect_layers", inputs, settings)["layers"]  # type: ignore[no-any-return]
+        return _outputs("inspect_layers", inputs, params)["layers"]  # type: ignore[no-any-return]
 
 
 # Reports
 
 
-def evaluate(predictions: Predictions, **settings: Any) -> Report:
+def evaluate(predictions: Predictions, **params: Any) -> Report:
     """Return every metric of the predictions, with curves and the confusion matrix.
 
-    ``settings`` are those of the node *Evaluate*: ``name``, ``positive`` and ``threshold``.
+    ``params`` are those of the node *Evaluate*: ``name``, ``positive`` and ``threshold``.
     """
-    return _outputs("evaluate", {"predictions": predictions}, settings)["report"]  # type: ignore[no-any-return]
+    return _outputs("evaluate", {"predictions": predictions}, params)["report"]  # type: ignore[no-any-return]
 
 
 def compare(
@@ -173,12 +173,12 @@ def compare(
     *,
     values: Mapping[str, Mapping[str, Any]] | None = None,
     titles: Mapping[str, str] | None = None,
-    **settings: Any,
+    **params: Any,
 ) -> Report:
     """Rank evaluations, the best first.
 
     ``reports`` are the evaluations by name. ``values`` adds columns to the leaderboard, by the name
-    of each report; ``titles`` gives these columns their titles. ``settings`` are those of the node
+    of each report; ``titles`` gives these columns their titles. ``params`` are those of the node
     *Compare*, such as ``metric``.
     """
     branches: list[Branch | None] = [None] * len(reports)
@@ -186,7 +186,7 @@ def compare(
         if values and name in values:
             branches[index] = Branch("", "", values[name], titles or {})
     inputs, sources = {"reports": list(reports.values())}, {"reports": list(reports)}
-    return _outputs("compare", inputs, settings, sources, {"reports": branches})["report"]  # type: ignore[no-any-return]
+    return _outputs("compare", inputs, params, sources, {"reports": branches})["report"]  # type: ignore[no-any-return]
 
 
 def importances(rows: TrainingRows, gains: np.ndarray, kept: Sequence[bool] | np.ndarray) -> Report:
@@ -216,28 +216,28 @@ def tell(name: str, report: Report) -> None:
 # Files
 
 
-def save_table(table: Table | Predictions, **settings: Any) -> Report:
-    """Write a file into the exports of the workspace; ``settings`` are ``name`` and ``format``."""
-    return _outputs("save_table", {"table": table}, settings)["report"]  # type: ignore[no-any-return]
+def save_table(table: Table | Predictions, **params: Any) -> Report:
+    """Write a file into the exports of the workspace; ``params`` are ``name`` and ``format``."""
+    return _outputs("save_table", {"table": table}, params)["report"]  # type: ignore[no-any-return]
 
 
-def save_model(trained: FittedModel, **settings: Any) -> Report:
+def save_model(trained: FittedModel, **params: Any) -> Report:
     """Save a model under a name in the workspace, with a card that says when a script saved it.
 
-    ``settings`` are ``name`` and ``if_exists``: ``replace`` (the default) or ``error``.
+    ``params`` are ``name`` and ``if_exists``: ``replace`` (the default) or ``error``.
     """
     with tempfile.TemporaryDirectory() as folder:
         trained.save(Path(folder))
         card = json.dumps({"script": True, "saved": time.time()})
         (Path(folder) / CARD).write_text(card + "\n", encoding="utf-8")
         inputs = {"model": Folder(Path(folder))}
-        return _outputs("save_model", inputs, settings)["report"]  # type: ignore[no-any-return]
+        return _outputs("save_model", inputs, params)["report"]  # type: ignore[no-any-return]
 
 
 def _outputs(
     module: str,
     inputs: dict[str, Any],
-    settings: Mapping[str, Any],
+    params: Mapping[str, Any],
     sources: Mapping[str, list[str]] | None = None,
     branches: Mapping[str, list[Branch | None]] | None = None,
 ) -> dict[str, Any]:
@@ -258,4 +258,4 @@ def _outputs(
             branches=branches or {},
         )
         # As JSON, as a document has them: a list may then stand for a tuple.
-        return node.run(ctx, inputs, node.params.model_validate_json(json.dumps(settings)))
+        return node.run(ctx, inputs, node.params.model_validate_json(json.dumps(params)))

@@ -6,7 +6,7 @@ A new kind is a subclass of ``Learner`` that is listed in ``LEARNERS``.
 - ``forests``  random, completely random, extra-trees
 - ``mart``     boosted trees by LightGBM
 - ``scikit``   any scikit-learn estimator
-- ``make_learners``, ``make_learner``  learners from kinds, settings as a mapping, ``Learner``
+- ``make_learners``, ``make_learner``  learners from kinds, params as a mapping, ``Learner``
   objects or scikit-learn estimators
 """
 
@@ -60,9 +60,9 @@ def make_learners(specifications: Iterable[Any]) -> tuple[Learner, ...]:
 
 
 def make_learner(specification: Any) -> Learner:
-    """Return a learner from a kind, a mapping of ``kind`` and settings, or an estimator.
+    """Return a learner from a kind, a mapping of ``kind`` and params, or an estimator.
 
-    A ``Learner`` is returned unchanged. Raise ``ValueError`` for an unknown kind or setting.
+    A ``Learner`` is returned unchanged. Raise ``ValueError`` for an unknown kind or param.
 
     >>> make_learner({"kind": "mart", "trees": 50}).trees
     50
@@ -72,17 +72,17 @@ def make_learner(specification: Any) -> Learner:
     if isinstance(specification, str):
         return _of_kind(specification)()
     if isinstance(specification, Mapping):
-        settings = dict(specification)
-        if "kind" not in settings:
-            raise ValueError(f"a learner given as a mapping needs a 'kind'; {settings} has none")
-        kind = _of_kind(settings.pop("kind", None))
+        params = dict(specification)
+        if "kind" not in params:
+            raise ValueError(f"a learner given as a mapping needs a 'kind'; {params} has none")
+        kind = _of_kind(params.pop("kind", None))
         allowed = [field.name for field in fields(kind)]
-        unknown = [name for name in settings if name not in allowed]
+        unknown = [name for name in params if name not in allowed]
         if unknown:
             raise ValueError(
                 f"a {kind.kind} has no setting {unknown[0]!r}; it has {', '.join(allowed)}"
             )
-        return kind(**settings)
+        return kind(**params)
     if isinstance(specification, type):
         name = specification.__name__
         raise ValueError(f"{name} is a class; give an instance of it, such as {name}()")

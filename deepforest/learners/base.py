@@ -2,7 +2,7 @@
 
 - ``Task``      the target: classes or numbers, one per row
 - ``Part``      the rows, weights and seed of one fit
-- ``Learner``   the settings of a learner, from which it fits; a kind is one subclass
+- ``Learner``   the params of a learner, from which it fits; a kind is one subclass
 - ``Fitted``    a fitted learner: vectors of new rows, importances, and itself as plain data
 - ``Fit``       the result of a fit: the fitted learner, and vectors of rows it was not trained on
 """
@@ -94,7 +94,7 @@ class Fit(NamedTuple):
 
 @dataclass(frozen=True)
 class Learner(ABC):
-    """Hold the settings of a learner; ``count`` says how many of them a layer has."""
+    """Hold the params of a learner; ``count`` says how many of them a layer has."""
 
     kind: ClassVar[str]
     out_of_bag: ClassVar[bool] = False
@@ -119,7 +119,7 @@ class Learner(ABC):
         return self.kind.replace("_", " ")
 
     def about(self) -> dict[str, Any]:
-        """Return kind and settings as JSON; ``make_learner`` takes the result."""
+        """Return kind and params as JSON; ``make_learner`` takes the result."""
         return {"kind": self.kind, **{name: as_json(value) for name, value in asdict(self).items()}}
 
     def with_depth(self, depth: int) -> Learner:

@@ -102,7 +102,7 @@ class ForestLearner(Learner):
         )
 
     def _settings(self, out_of_bag: bool) -> ForestSettings:
-        """Return the settings of the forest; without bags no row would be out of one."""
+        """Return the params of the forest; without bags no row would be out of one."""
         return ForestSettings(
             n_trees=self.trees,
             splitter=self.splitter,

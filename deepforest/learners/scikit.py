@@ -119,7 +119,7 @@ class Scikit(Learner):
         return type(self.estimator).__name__
 
     def about(self) -> dict[str, Any]:
-        """Return name and settings, the latter as the complete text of the estimator.
+        """Return name and params, the latter as the complete text of the estimator.
 
         Checkpoints are named by it, so scikit-learn must not shorten the text.
         """

@@ -1,6 +1,6 @@
 """Say how much a deep forest trains: the settings of its preset, and the number of fits per layer.
 
-- ``preset_info``     a preset's title, description, learners and settings, named like parameters
+- ``preset_info``     a preset's title, description, learners and params, named as in the node
 - ``learner_text``    a learner in one line
 - ``needs_folds``     whether the number of folds has an effect
 - ``fit_count_text``  "4 learners × 5 folds = 20 fits per layer, up to 10 layers"
@@ -33,7 +33,7 @@ class PresetInfo:
 
     title: str
     description: str
-    settings: Mapping[str, Any]
+    params: Mapping[str, Any]
     learners: LearnerParams
     learners_of_many_classes: LearnerParams
     """Its learners with more than ``max_classes`` classes; the same for most presets."""
@@ -55,8 +55,8 @@ def preset_info(name: str) -> PresetInfo | None:
 
     if name not in PRESETS:
         return None
-    settings = preset(name).get_params(deep=False)
-    learners = settings.pop("learners")
+    params = preset(name).get_params(deep=False)
+    learners = params.pop("learners")
     many = learners
     # The default preset chooses its learners by the number of classes.
     if learners is None:
@@ -64,7 +64,7 @@ def preset_info(name: str) -> PresetInfo | None:
     return PresetInfo(
         PRESETS[name].title,
         PRESETS[name].description,
-        settings,
+        params,
         tuple(_as_params(each) for each in learners),
         tuple(_as_params(each) for each in many),
         MART_CLASSES,
@@ -153,7 +153,7 @@ def fit_count_text(params: Mapping[str, Any]) -> str | None:
 def _setting(params: Mapping[str, Any], info: PresetInfo, name: str) -> Any:
     """Return a parameter, that of the preset if it is not set."""
     value = params.get(name)
-    return info.settings[name] if value is None else value
+    return info.params[name] if value is None else value
 
 
 def _positive_integer(value: Any) -> int | None:

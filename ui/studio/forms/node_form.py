@@ -149,8 +149,8 @@ def _placeholders(info: PresetInfo | None) -> dict[str, str]:
     """Return what empty fields show: the values of the preset."""
     if info is None:
         return {}
-    texts = {name: display_text(value) for name, value in info.settings.items()}
-    if info.settings["metric"] == "auto":
+    texts = {name: display_text(value) for name, value in info.params.items()}
+    if info.params["metric"] == "auto":
         texts["metric"] = METRIC
     placeholders = {name: f"preset: {text}" for name, text in texts.items()}
     return {**placeholders, "select_features": "all"}
