@@ -74,7 +74,7 @@ class NodeParams(BaseModel):
     """Base of every node's parameters: nothing is converted, unknown fields and NaN are refused.
 
     A check of several fields is a ``model_validator(mode="after")`` that raises ``BadInput`` with
-    the ``field`` to change. With ``ValueError`` the problem would have no field.
+    the ``field`` to change, such as ``grid.low``. With ``ValueError`` the problem has no field.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)

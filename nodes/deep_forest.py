@@ -212,7 +212,7 @@ class Params(NodeParams):
         for name, (preset, title) in OF_PRESET.items():
             if getattr(self, name) is not None and not self.preset.startswith(preset):
                 raise BadInput(
-                    f"it belongs to {title}; choose a preset of {title}, or leave it empty",
+                    f"{name} belongs to {title}; choose a preset of {title}, or leave it empty",
                     field=name,
                 )
         return self

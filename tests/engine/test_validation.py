@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+from pydantic import model_validator
 
 from engine.errors import (
     BadColumns,
@@ -27,7 +28,7 @@ from engine.errors import (
     UnknownPort,
     UnknownType,
 )
-from engine.node_types import SOURCE_COLUMNS, Column
+from engine.node_types import SOURCE_COLUMNS, Column, NodeParams
 from engine.pipeline import Node, Pipeline, Sweep
 from engine.validation import (
     can_connect,
@@ -91,6 +92,24 @@ def test_a_wrong_type_or_parameter_is_named(node, problem, field, naming):
     found = find_problems(pipeline, CATALOG)
     problems(found, (problem, "x", field))
     assert [value for value in naming if value not in found[0].message] == []
+
+
+class Period(NodeParams):
+    first: int = 0
+    last: int = 9
+
+    @model_validator(mode="after")
+    def in_order(self) -> Period:
+        if self.first > self.last:
+            raise BadInput("last is before first; give a later one", field="last")
+        return self
+
+
+def test_a_check_of_several_fields_names_the_one_to_change():
+    catalog = {**CATALOG, "read": replace(fakes.READ, params=Period, check=None)}
+    found = find_problems(make({"x": Node(type="read", params={"first": 20})}), catalog)
+    problems(found, (BadParam, "x", "last"))
+    assert found[0].message == "last is before first; give a later one"
 
 
 @pytest.mark.parametrize(

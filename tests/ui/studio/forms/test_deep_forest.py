@@ -233,7 +233,7 @@ def test_titles_of_presets_are_readable(draw):
 def test_a_setting_of_another_preset_stays_to_be_taken_out(draw):
     form = draw("deep-forest", gamma=0.4)
     (problem,) = form.problems
-    assert "gamma" in problem.message and problem.message.lower() in form.said.lower()
+    assert problem.field == "gamma" and problem.message.lower() in form.said.lower()
     assert form.give("Target margin γ", "") == {}
     assert "Target margin γ" not in form.labels
 
