@@ -15,7 +15,7 @@ import numpy as np
 from engine import pipeline_file
 from engine.workspace import Workspace
 from tests.e2e.studio import Studio, studio_at
-from tests.e2e.tab import CHROMIUM, expect
+from tests.e2e.tab import CHROMIUM
 
 IMAGES = Path(__file__).parent / "images"
 SAMPLES = Path(__file__).parents[1] / "sample_pipelines"
