@@ -9,7 +9,7 @@ WORKERS ?= 2
 # Modules are compiled when they are first imported. Without saved bytecode every process would do it again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup run test lint chromium faults fuzz e2e bundle bench format constraints clean
+.PHONY: setup run test lint chromium faults fuzz e2e bundle screenshots bench format constraints clean
 
 # $(call install,WHAT): bytecode is not written for all packages, only later for what is imported: 150 MB less.
 # A set-up that was cut off may have left half a package behind: the next one starts with an empty .venv.
@@ -76,6 +76,10 @@ e2e: $(DEVELOPER) chromium
 # The canvas as one script and one style sheet; both are committed, so that users need no Node.js.
 bundle:
 	cd ui/studio/canvas/frontend && npm install --no-package-lock && node build.mjs
+
+# The pictures of README and docs, from a studio on an empty workspace.
+screenshots: $(DEVELOPER) chromium
+	$(BIN)/python -m docs.take_screenshots
 
 bench: $(DEVELOPER)
 	$(BIN)/python -m benchmarks.engine
