@@ -58,7 +58,7 @@ def test_every_node_type_keeps_the_contract(
     check_node(node_type, tmp_path, inputs, node_type.params(**QUICK.get(node_type.name, {})))
 
 
-def test_the_catalogue_finds_every_built_in_type() -> None:
+def test_the_catalog_finds_every_built_in_type() -> None:
     assert {node_type.name for node_type in NODE_TYPES} <= set(load_catalog())
     assert load_catalog().failures == []
 

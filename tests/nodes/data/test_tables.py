@@ -233,9 +233,9 @@ def test_a_pipeline_is_ready_to_run(files: Files):
         "empty_columns": "drop",
     }
     assert not list(check(LoadDataParams.model_validate(params), files))
-    catalogue = load_catalog()
-    assert not find_problems(document, catalogue)
-    assert not find_source_problems(document, catalogue, files)
+    catalog = load_catalog()
+    assert not find_problems(document, catalog)
+    assert not find_source_problems(document, catalog, files)
 
 
 @pytest.mark.parametrize(
