@@ -35,7 +35,10 @@ MARGIN = (
     "below 0 the prediction is wrong, 1 is certain."
 )
 RATIO = "The spread of the margins divided by their mean."
-SEPARATION = "Spread of the rows within their classes divided by the spread between the classes. Smaller means better separated."
+SEPARATION = (
+    "Spread of the rows within their classes divided by the spread between the classes. Smaller "
+    "means better separated."
+)
 
 Layer = Mapping[str, Any]
 
