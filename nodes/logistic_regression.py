@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from engine.export_python import Expression, Snippet, Variables, statement
+from engine.export_python import INDENT, Expression, Snippet, Variables, statement
 from engine.node_types import NodeContext, NodeParams
 from nodes.models.kinds import Encoding, ModelKind, load_array, save_array
 from nodes.models.training import (
@@ -76,7 +76,7 @@ def python(params: LogisticRegressionParams, names: Variables) -> Snippet:
         return [
             *statement(regression, "LogisticRegression", C=params.c, max_iter=params.max_iter),
             'with threadpool_limits(1, user_api="blas"):',
-            *(f"    {line}" for line in fit_statement(regression, rows)),
+            *fit_statement(regression, rows, indent=INDENT),
         ]
 
     imports = [

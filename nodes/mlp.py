@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from engine.export_python import Expression, Snippet, Variables, statement
+from engine.export_python import INDENT, Expression, Snippet, Variables, statement
 from engine.node_types import NodeContext, NodeParams
 from nodes.models.kinds import Encoding, ModelKind, load_array, save_array
 from nodes.models.training import (
@@ -111,14 +111,14 @@ def python(params: MlpParams, names: Variables) -> Snippet:
         }
         data = [Expression(f"{rows}.{name}") for name in ("matrix", "y", "weights")]
         classes = Expression(f"range(len({rows}.classes))")
-        epoch = statement("", f"{network}.partial_fit", *data, classes=classes)
+        epoch = statement("", f"{INDENT * 2}{network}.partial_fit", *data, classes=classes)
         losses = names.local("losses")
         return [
             *statement(network, "MLPClassifier", **settings),
             f"{losses} = []",
             'with threadpool_limits(1, user_api="blas"):',
             f"    for _ in range({params.epochs}):",
-            *(f"        {line}" for line in epoch),
+            *epoch,
             f"        {losses}.append({network}.loss_)",
             f"        if len({losses}) > {PATIENCE} and min({losses}[-{PATIENCE}:]) > "
             f"min({losses}[:-{PATIENCE}]) - {TOLERANCE}:",

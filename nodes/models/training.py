@@ -203,11 +203,11 @@ def one_blas_thread() -> Iterator[None]:
         yield
 
 
-def fit_statement(estimator: Expression, rows: Expression) -> list[str]:
+def fit_statement(estimator: Expression, rows: Expression, indent: str = "") -> list[str]:
     """Return the line of a script that fits an estimator to training rows."""
     matrix, y = Expression(f"{rows}.matrix"), Expression(f"{rows}.y")
     weights = Expression(f"{rows}.weights")
-    return statement("", f"{estimator}.fit", matrix, y, sample_weight=weights)
+    return statement("", f"{indent}{estimator}.fit", matrix, y, sample_weight=weights)
 
 
 def training_script(
