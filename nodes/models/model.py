@@ -130,6 +130,7 @@ class FittedModel:
             "class_weights": dict(self.class_weights),
             "params": dict(self.params),
             "encoder": self.encoder.to_json(),
+            # What ``kind.save`` returned; the name is that of the stored format.
             "learner": estimator_data,
             "files": file_hashes(folder),
         }
