@@ -167,8 +167,8 @@ KIND = ModelKind(
 )
 NODE = training_node(
     KIND,
-    summary="Sylva's own histogram forest: many trees, each on its own random draw of the rows, with "
-    "a random draw of columns at every split.",
+    summary="Sylva's own histogram forest: many trees, each on its own random draw of the rows, "
+    "with a random draw of columns at every split.",
     version=2,
     params=ForestParams,
     fit=fit,

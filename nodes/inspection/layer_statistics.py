@@ -106,8 +106,8 @@ class MarginSummary:
         """Return the summary as a layer's record has it; None if the class of no row is known."""
         if self.counts is None:
             return None
-        # λ = std / mean, None for a mean that is not positive: as deepforest's ``margin_ratio``, which
-        # needs all margins at once. Here only sums over blocks are left of them.
+        # λ = std / mean, None for a mean that is not positive: as deepforest's ``margin_ratio``,
+        # which needs all margins at once. Here only sums over blocks are left of them.
         std = (self.squares / self.n) ** 0.5
         ratio = std / self.mean if self.mean > 0 else None
         return asdict(
