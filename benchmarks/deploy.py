@@ -86,8 +86,8 @@ def make_table(rows: int, seed: int) -> Table:
 
 def make_models(place: Path) -> None:
     context = NodeContext("learn", "0" * 64, Files(place), place, threads=cores())
-    params = deep_forest.Params(preset="mart_cascade", max_layers=2, patience=2)
-    models = {"cascade": (deep_forest.NODE, params), "mart": (mart.NODE, mart.Params())}
+    params = deep_forest.DeepForestParams(preset="mart_cascade", max_layers=2, patience=2)
+    models = {"cascade": (deep_forest.NODE, params), "mart": (mart.NODE, mart.MartParams())}
     for name, (node_type, params) in models.items():
         folder = place / "models" / name
         folder.mkdir(parents=True)

@@ -332,9 +332,11 @@ def assignment(target: str, value: Any) -> list[str]:
 def statement(target: str, function: str, /, *args: Any, **named: Any) -> list[str]:
     """Return the lines of ``target = function(args, name=value)``, broken where they are too long.
 
-    With an empty ``target`` the lines hold only the call.
+    With an empty ``target`` the lines hold only the call. Spaces before it indent all lines.
     """
     arguments = [_part(each) for each in args]
     arguments += [_part(each, f"{name}=") for name, each in named.items()]
     begin = f"{target} = {function}(" if target else f"{function}("
-    return list(_Part(begin, arguments, ")").lines("", ""))
+    code = begin.lstrip()
+    indent = begin.removesuffix(code)
+    return list(_Part(code, arguments, ")").lines(indent, ""))

@@ -1,8 +1,8 @@
 """Define the built-in node types, one file each.
 
-Every module of this package is a node type and defines ``NODE``; to add one, add a file. ``steps``
-is the one exception: it offers the nodes as plain functions. What several nodes share is in the
-folders:
+Every module of this package is a node type and defines ``NODE``; to add one, add a file. A node
+that trains a model also defines ``KIND``, a ``ModelKind``. ``steps`` is the one exception: it
+offers the nodes as plain functions. What several nodes share is in the folders:
 
 - ``data``        read tables
 - ``models``      trained models: encode, train, save, score
@@ -28,11 +28,16 @@ if TYPE_CHECKING:
 _NOT_A_NODE = "steps"
 
 
+def module_names() -> list[str]:
+    """Return the name of each module of this package that defines a node type."""
+    names = [module.name for module in iter_modules(__path__) if not module.ispkg]
+    return [name for name in names if name != _NOT_A_NODE]
+
+
 @cache
 def _node_types() -> list[NodeType]:
     """Import every module of this package and return the ``NODE`` of each."""
-    names = [module.name for module in iter_modules(__path__) if not module.ispkg]
-    return [import_module(f"{__name__}.{name}").NODE for name in names if name != _NOT_A_NODE]
+    return [import_module(f"{__name__}.{name}").NODE for name in module_names()]
 
 
 def __getattr__(name: str) -> list[NodeType]:

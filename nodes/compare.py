@@ -37,7 +37,7 @@ FALLBACKS = ("auc", "accuracy")
 """Tried in turn if no evaluation has the requested measure; accuracy always has a value."""
 
 
-class Params(NodeParams):
+class CompareParams(NodeParams):
     """Choose how to rank, and which columns to add."""
 
     metric: MetricName = Field(
@@ -56,7 +56,7 @@ class Params(NodeParams):
     )
 
 
-def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
+def run(ctx: NodeContext, inputs: dict[str, Any], params: CompareParams) -> dict[str, Any]:
     """Return a leaderboard with every measure of every evaluation.
 
     If no evaluation has a value for the chosen metric, rank by the first of ``FALLBACKS`` that has
@@ -203,7 +203,7 @@ def _leaderboard(ranked: list[tuple[str, dict[str, Any], Report]]) -> list[dict[
     return leaderboard
 
 
-def python(params: Params, names: Variables) -> Snippet:
+def python(params: CompareParams, names: Variables) -> Snippet:
     """Return the node as lines of a Python script; the values of a sweep become an argument."""
     report = names.outputs["report"]
     arguments: dict[str, Any] = {"metric": params.metric, **changed_params(params)}
@@ -227,7 +227,7 @@ NODE = NodeType(
     category="Evaluate",
     summary="A leaderboard of any number of evaluations, ranked by the measure you choose.",
     version=2,
-    params=Params,
+    params=CompareParams,
     run=run,
     python=python,
     inputs=(Port("reports", "report", "Evaluations", many=True, role="evaluation"),),

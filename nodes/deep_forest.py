@@ -7,7 +7,9 @@ turns the events of a fit into what the run page shows.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
@@ -15,7 +17,7 @@ from pydantic import Field, model_validator
 from engine.errors import BadInput
 from engine.export_python import Expression, Snippet, Variables, statement
 from engine.node_types import NodeContext, NodeParams, SubtaskState, form_hint
-from nodes.models.kinds import cascade_params
+from nodes.models.kinds import Encoding, ModelKind
 from nodes.models.training import (
     ClassWeights,
     MinRows,
@@ -28,6 +30,8 @@ from nodes.models.training import (
 )
 
 if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
     from deepforest.jobs import Event
     from deepforest.record import LayerRecord
 
@@ -113,7 +117,7 @@ OF_PRESET = {
 """Settings that only some presets have: how the names of these presets begin, and their title."""
 
 
-class Params(NodeParams):
+class DeepForestParams(NodeParams):
     """Choose the settings of the cascade; an empty field takes the value of the preset."""
 
     preset: Preset = Field(
@@ -218,6 +222,42 @@ class Params(NodeParams):
         return self
 
 
+CASCADE_PARAMS = (
+    *("class_vectors", "folds", "metric", "patience", "tolerance", "max_layers", "augment"),
+    *("gamma", "mu", "depth_step", "error_share", "tree_growth"),
+)
+
+
+def cascade_params(params: DeepForestParams) -> dict[str, Any]:
+    """Return the parameters that differ from the preset, with the library's names."""
+    values = {name: getattr(params, name) for name in CASCADE_PARAMS}
+    values = {name: value for name, value in values.items() if value is not None}
+    if params.learners:
+        values["learners"] = [_learner_params(learner) for learner in params.learners]
+    return values
+
+
+def _learner_params(learner: ForestLearnerParams | MartLearnerParams) -> dict[str, Any]:
+    """Return the settings of one learner as the library expects them."""
+    values: dict[str, Any] = {"kind": learner.kind} | learner.model_dump()
+    if values.get("max_features") == "all":
+        values["max_features"] = None
+    # The library's default depends on the kind of learner; only a number replaces it.
+    if values["max_depth"] is None:
+        del values["max_depth"]
+    return values
+
+
+def build(params: DeepForestParams) -> BaseEstimator:
+    """Return an unfitted cascade: the preset with the parameters that were changed."""
+    from deepforest import MartSelector, preset
+
+    values = cascade_params(params)
+    if params.select_features is not None:
+        values["selector"] = MartSelector(params.select_features)
+    return preset(params.preset, **values, random_state=params.seed)
+
+
 def fit(ctx: NodeContext, rows: TrainingRows, cascade: Any) -> None:
     """Grow the cascade, with checkpoints, progress and cancellation.
 
@@ -231,7 +271,7 @@ def fit(ctx: NodeContext, rows: TrainingRows, cascade: Any) -> None:
     try:
         cascade.fit(
             rows.matrix,
-            rows.codes,
+            rows.y,
             sample_weight=rows.weights,
             checkpoint=ctx.checkpoint,
             listener=FitProgress(ctx, cascade).on_event,
@@ -331,7 +371,7 @@ class FitProgress:
                 self.ctx.publish(f"layer-{record.number}", record.as_dict())
 
 
-def python(params: Params, names: Variables) -> Snippet:
+def python(params: DeepForestParams, names: Variables) -> Snippet:
     """Return the node as lines of a Python script that uses the library directly."""
     values, imports = cascade_params(params), ["from deepforest import preset"]
     if params.select_features is not None:
@@ -353,12 +393,41 @@ def python(params: Params, names: Variables) -> Snippet:
     return training_script(params, names, "cascade", lines, imports)
 
 
+def save(cascade: Any, folder: Path) -> dict[str, Any]:
+    """Write the cascade and return the name of its class."""
+    # Times differ from run to run; without them the same training gives the same bytes.
+    cascade = copy(cascade)
+    cascade.layers_ = [record.without_times() for record in cascade.layers_]
+    cascade.save(folder)
+    return {"class": type(cascade).__name__}
+
+
+def load(folder: Path, data: Mapping[str, Any]) -> BaseEstimator:
+    """Read a cascade; raise ``ValueError`` if its class is not one of the presets' classes."""
+    from deepforest.presets import PRESETS
+
+    classes = {preset.kind.__name__: preset.kind for preset in PRESETS.values()}
+    if data["class"] not in classes:
+        raise ValueError(f"the cascade '{data['class']}' is unknown")
+    cascade: BaseEstimator = classes[data["class"]].load(folder)
+    return cascade
+
+
+KIND = ModelKind(
+    name="deep-forest",
+    title="Deep forest",
+    encoding=Encoding("codes", "float64"),
+    build=build,
+    save=save,
+    load=load,
+    estimators=("CascadeClassifier",),
+)
 NODE = training_node(
-    "deep-forest",
+    KIND,
     summary="A cascade of forests and boosted trees; each layer sees the columns and the last "
     "layer's predictions.",
     version=1,
-    params=Params,
+    params=DeepForestParams,
     fit=fit,
     python=python,
     imports=("lightgbm", "deepforest.presets"),

@@ -36,7 +36,7 @@ RATES = {
 MAX_CURVES = 12
 
 
-class Params(NodeParams):
+class EvaluateParams(NodeParams):
     """Choose the name of the evaluation, the positive class and the threshold."""
 
     name: str = Field(
@@ -63,7 +63,7 @@ class Params(NodeParams):
     )
 
 
-def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
+def run(ctx: NodeContext, inputs: dict[str, Any], params: EvaluateParams) -> dict[str, Any]:
     """Compute every metric, the curves and the confusion matrix.
 
     Rows whose class is not known are left out. Raise ``BadInput`` if no class is known, if the
@@ -91,7 +91,9 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, A
     return {"report": report}
 
 
-def columns(inputs: Mapping[str, Columns | None], params: Params) -> dict[str, Columns | None]:
+def columns(
+    inputs: Mapping[str, Columns | None], params: EvaluateParams
+) -> dict[str, Columns | None]:
     """Raise ``BadInput`` if it is known that the scored rows will have no target."""
     scored = inputs.get("predictions")
     if scored is not None and not any(column.role == "target" for column in scored):
@@ -123,7 +125,11 @@ def _rows_with_truth(predictions: Predictions) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _of_one_class(
-    name: str, truth: np.ndarray, probabilities: np.ndarray, classes: list[str], params: Params
+    name: str,
+    truth: np.ndarray,
+    probabilities: np.ndarray,
+    classes: list[str],
+    params: EvaluateParams,
 ) -> Report:
     """Return the evaluation of one class against the rest, or of two classes."""
     from deepforest import metrics
@@ -287,7 +293,7 @@ def _points(curve: Curve | None, x: str, y: str) -> dict[str, list[float | None]
     return {x: curve.x.tolist(), y: curve.y.tolist(), "threshold": thresholds}
 
 
-def python(params: Params, names: Variables) -> Snippet:
+def python(params: EvaluateParams, names: Variables) -> Snippet:
     """Return the node as lines of a Python script that evaluate and print the result."""
     report = names.outputs["report"]
     arguments = changed_params(params)
@@ -309,7 +315,7 @@ NODE = NodeType(
     summary="Compares predictions with the known classes: accuracy, AUC, F1, KS, recall at "
     "interrupt rates, curves.",
     version=1,
-    params=Params,
+    params=EvaluateParams,
     run=run,
     python=python,
     inputs=(Port("predictions", "predictions", "Predictions"),),

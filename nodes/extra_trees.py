@@ -6,23 +6,30 @@ tree sees all rows.
 
 from __future__ import annotations
 
-from engine.export_python import Snippet, Variables
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from nodes import random_forest
 from nodes.models.training import training_node
-from nodes.random_forest import ForestParams, fit_forest, forest_script
 
+DIFFERENT: dict[str, Any] = {"splitter": "random", "bootstrap": False}
+"""The arguments of the forest that a random forest does not have."""
 
-def python(params: ForestParams, names: Variables) -> Snippet:
-    """Return the node as lines of a Python script."""
-    return forest_script(params, names, splitter="random", bootstrap=False)
-
-
+KIND = replace(
+    random_forest.KIND,
+    name="extra-trees",
+    title="Extra trees",
+    build=partial(random_forest.build, **DIFFERENT),
+    estimator_params={"splitter": "random"},
+)
 NODE = training_node(
-    "extra-trees",
+    KIND,
     summary="A forest whose trees split at random thresholds: faster than a random forest, and "
     "different from it.",
     version=2,
-    params=ForestParams,
-    fit=fit_forest,
-    python=python,
+    params=random_forest.ForestParams,
+    fit=random_forest.fit,
+    python=partial(random_forest.python, **DIFFERENT),
     imports=("deepforest.forest.estimators",),
 )

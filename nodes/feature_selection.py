@@ -17,7 +17,7 @@ from nodes.models.kinds import Precision
 from nodes.models.training import Seed, labelled
 
 
-class Params(NodeParams):
+class FeatureSelectionParams(NodeParams):
     """Choose how many features to keep, or the share of importance they must have together."""
 
     columns: int | None = Field(
@@ -46,7 +46,7 @@ class Params(NodeParams):
     seed: Seed = 0
 
 
-def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
+def run(ctx: NodeContext, inputs: dict[str, Any], params: FeatureSelectionParams) -> dict[str, Any]:
     """Boost on all features and drop those with little gain.
 
     The target and columns with a role are always kept. The report lists all features by importance.
@@ -55,7 +55,7 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, A
     from nodes.models.encoder import TableEncoder
 
     table: Table = inputs["table"]
-    known, codes, _ = labelled(table, ctx.log)
+    known, y, _ = labelled(table, ctx.log)
     encoder = TableEncoder.fit(known, "codes", ctx.log)
     ctx.progress(0.1, f"boosting on {len(encoder.names):,} features")
     selector = MartSelector(
@@ -68,7 +68,7 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, A
     )
     # Half the memory where 32 bits lose nothing.
     precision: Precision = "float32" if encoder.fits_float32 else "float64"
-    selector.fit(encoder.transform(known.data, precision), codes)
+    selector.fit(encoder.transform(known.data, precision), y)
     chosen = zip(encoder.names, selector.get_support(), strict=True)
     kept = {name for name, is_kept in chosen if is_kept}
     ctx.log(f"{len(kept):,} of {len(table.features):,} features kept")
@@ -100,7 +100,7 @@ def report(names: list[str], gains: list[float], kept: set[str]) -> Report:
     return Report("feature-selection", "Feature selection", headline, rows=rows)
 
 
-def python(params: Params, names: Variables) -> Snippet:
+def python(params: FeatureSelectionParams, names: Variables) -> Snippet:
     """Return the node as lines of a Python script that use ``MartSelector`` directly."""
     table, rows, selector = names.inputs["table"], names.local("rows"), names.local("selector")
     how_many = {"n_features": params.columns} if params.columns else {"share": params.share}
@@ -114,7 +114,7 @@ def python(params: Params, names: Variables) -> Snippet:
     lines = [
         *statement(rows, "steps.training_rows", table),
         *statement(selector, "MartSelector", **how_many, trees=params.trees, **others),
-        f"{selector}.fit({rows}.matrix, {rows}.codes)",
+        f"{selector}.fit({rows}.matrix, {rows}.y)",
         *statement(names.outputs["table"], "steps.keep_features", table, rows, support),
         *statement(names.outputs["report"], "steps.importances", rows, gains, support),
     ]
@@ -128,7 +128,7 @@ NODE = NodeType(
     summary="Keeps the features that boosted trees gain most from, the target, and columns with a "
     "role.",
     version=1,
-    params=Params,
+    params=FeatureSelectionParams,
     run=run,
     python=python,
     inputs=(Port("table", "table", "Training rows"),),

@@ -31,7 +31,7 @@ MAX_VECTORS = 100_000_000
 """Most values in the class vectors of the sample."""
 
 
-class Params(NodeParams):
+class InspectLayersParams(NodeParams):
     """Choose which rows are inspected one by one, and how t-SNE arranges them."""
 
     rows: int = Field(
@@ -66,7 +66,7 @@ class Params(NodeParams):
     )
 
 
-def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
+def run(ctx: NodeContext, inputs: dict[str, Any], params: InspectLayersParams) -> dict[str, Any]:
     """Pass the table through the layers, and embed the sampled rows for each layer.
 
     Raise ``BadInput`` if the model is not a deep forest, or if the table does not fit it.
@@ -144,7 +144,7 @@ def _truth(table: Table, model: FittedModel) -> np.ndarray:
     return class_codes(table.labels(), model.classes).astype(np.int64)
 
 
-def _sample_size(ctx: NodeContext, model: FittedModel, params: Params) -> int:
+def _sample_size(ctx: NodeContext, model: FittedModel, params: InspectLayersParams) -> int:
     """Return the size of the sample: as requested, unless its class vectors would be too large."""
     cascade = model.estimator
     most: int = MAX_VECTORS // (len(cascade.estimators_) * cascade.n_learners_ * len(model.classes))
@@ -156,7 +156,7 @@ def _sample_size(ctx: NodeContext, model: FittedModel, params: Params) -> int:
     return max(1, min(params.rows, most))
 
 
-def _followed(params: Params, n_rows: int) -> list[int]:
+def _followed(params: InspectLayersParams, n_rows: int) -> list[int]:
     """Return the rows to follow; raise ``BadInput`` if one of them does not exist."""
     beyond = [row for row in params.follow if row >= n_rows]
     if beyond:
@@ -185,7 +185,9 @@ def _growth_metric(model: FittedModel) -> tuple[str, Metric | None]:
 # Results
 
 
-def _panels(ctx: NodeContext, statistics: LayerStatistics, params: Params) -> np.ndarray:
+def _panels(
+    ctx: NodeContext, statistics: LayerStatistics, params: InspectLayersParams
+) -> np.ndarray:
     """Return where t-SNE puts the sampled rows after each layer: layers × rows × 2.
 
     Each panel starts from the one before, so that a reader can follow a point from panel to panel.
@@ -314,7 +316,7 @@ NODE = NodeType(
     summary="Shows the inside of a deep forest: scores, margins, t-SNE, agreement and importances "
     "of each layer.",
     version=1,
-    params=Params,
+    params=InspectLayersParams,
     run=run,
     python=step_call("nodes.steps.inspect_layers"),
     inputs=(Port("model", "model", "Deep forest"), Port("table", "table", "Rows to inspect")),

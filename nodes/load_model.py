@@ -26,7 +26,7 @@ from nodes.models.registry import Registry
 from nodes.save_model import NAME
 
 
-class Params(NodeParams):
+class LoadModelParams(NodeParams):
     """Choose the model by its name."""
 
     name: str = Field(
@@ -65,7 +65,7 @@ class SavedModel:
             raise BadInput(message, field="name") from problem
 
 
-def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
+def run(ctx: NodeContext, inputs: dict[str, Any], params: LoadModelParams) -> dict[str, Any]:
     """Return the model as it is in the workspace."""
     folder = _folder(params, ctx.files)
     data = describe_model(folder)
@@ -73,7 +73,7 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, A
     return {"model": SavedModel(folder, ctx.reading)}
 
 
-def check(params: Params, files: Files) -> Iterable[BadInput]:
+def check(params: LoadModelParams, files: Files) -> Iterable[BadInput]:
     """Yield a problem if the model does not exist or cannot be read."""
     try:
         describe_model(_folder(params, files))
@@ -81,7 +81,7 @@ def check(params: Params, files: Files) -> Iterable[BadInput]:
         yield BadInput(problem.message, field="name")
 
 
-def fingerprint(params: Params, files: Files) -> str:
+def fingerprint(params: LoadModelParams, files: Files) -> str:
     """Return the hash of ``model.json``, which holds the hashes of all other files."""
     folder = _folder(params, files)
     with read_lock(folder):
@@ -93,7 +93,7 @@ def fingerprint(params: Params, files: Files) -> str:
         return sha256((folder / FILE).read_bytes()).hexdigest()
 
 
-def _folder(params: Params, files: Files) -> Path:
+def _folder(params: LoadModelParams, files: Files) -> Path:
     """Return the folder of the model; raise ``BadInput`` if it does not exist."""
     return Registry(Workspace(files.workspace)).folder_of(params.name)
 
@@ -104,7 +104,7 @@ NODE = NodeType(
     category="Data",
     summary="Loads a saved model of the workspace, to predict new data with it.",
     version=1,
-    params=Params,
+    params=LoadModelParams,
     run=run,
     python=step_call("nodes.steps.load_model", positional=["name"]),
     outputs=(Port("model", "model", "Model"),),

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from engine.export_python import Expression, Snippet, Variables, statement
+from engine.export_python import INDENT, Expression, Snippet, Variables, statement
 from engine.node_types import NodeContext, NodeParams
+from nodes.models.kinds import Encoding, ModelKind, load_array, save_array
 from nodes.models.training import (
     ClassWeights,
     TrainingRows,
@@ -18,8 +21,11 @@ from nodes.models.training import (
     training_script,
 )
 
+if TYPE_CHECKING:
+    from nodes.models.estimators import RowwiseLogisticRegression
 
-class Params(NodeParams):
+
+class LogisticRegressionParams(NodeParams):
     """Choose the strength of the penalty, the number of steps and the class weights."""
 
     c: float = Field(
@@ -36,6 +42,13 @@ class Params(NodeParams):
     class_weights: ClassWeights = "none"
 
 
+def build(params: LogisticRegressionParams) -> RowwiseLogisticRegression:
+    """Return an unfitted logistic regression with the node's parameters."""
+    from nodes.models.estimators import RowwiseLogisticRegression
+
+    return RowwiseLogisticRegression(C=params.c, max_iter=params.max_iter)
+
+
 def fit(ctx: NodeContext, rows: TrainingRows, regression: Any) -> None:
     """Minimise the penalised log loss with L-BFGS; log a warning if it does not converge."""
     from sklearn.exceptions import ConvergenceWarning
@@ -43,7 +56,7 @@ def fit(ctx: NodeContext, rows: TrainingRows, regression: Any) -> None:
     ctx.progress(0.0, "fitting")
     with warnings.catch_warnings(record=True) as caught, one_blas_thread():
         warnings.simplefilter("always", ConvergenceWarning)
-        regression.fit(rows.matrix, rows.codes, sample_weight=rows.weights)
+        regression.fit(rows.matrix, rows.y, sample_weight=rows.weights)
     if any(issubclass(warning.category, ConvergenceWarning) for warning in caught):
         ctx.log(
             f"The solver did not converge in {regression.max_iter} steps; more steps or a smaller "
@@ -52,7 +65,7 @@ def fit(ctx: NodeContext, rows: TrainingRows, regression: Any) -> None:
     ctx.progress(1.0, f"{int(regression.n_iter_.max())} steps")
 
 
-def python(params: Params, names: Variables) -> Snippet:
+def python(params: LogisticRegressionParams, names: Variables) -> Snippet:
     """Return the node as lines of a Python script.
 
     BLAS uses one thread: sums that are split among threads round differently.
@@ -63,7 +76,7 @@ def python(params: Params, names: Variables) -> Snippet:
         return [
             *statement(regression, "LogisticRegression", C=params.c, max_iter=params.max_iter),
             'with threadpool_limits(1, user_api="blas"):',
-            *(f"    {line}" for line in fit_statement(regression, rows)),
+            *fit_statement(regression, rows, indent=INDENT),
         ]
 
     imports = [
@@ -73,12 +86,45 @@ def python(params: Params, names: Variables) -> Snippet:
     return training_script(params, names, "regression", lines, imports, form="onehot")
 
 
+def save(regression: Any, folder: Path) -> dict[str, Any]:
+    """Write weights and intercepts as two arrays."""
+    save_array(folder, "weights", regression.coef_)
+    save_array(folder, "intercepts", regression.intercept_)
+    return {}
+
+
+def load(folder: Path, data: Mapping[str, Any]) -> RowwiseLogisticRegression:
+    """Read weights and intercepts; raise ``ValueError`` if they do not fit together."""
+    import numpy as np
+
+    from nodes.models.estimators import RowwiseLogisticRegression
+
+    regression = RowwiseLogisticRegression()
+    regression.coef_ = load_array(folder, "weights", "f", 2)
+    regression.intercept_ = load_array(folder, "intercepts", "f")
+    if len(regression.coef_) != len(regression.intercept_):
+        raise ValueError("weights and intercepts differ in length")
+    regression.n_features_in_ = regression.coef_.shape[1]
+    # For two classes there is one row of weights.
+    regression.classes_ = np.arange(max(len(regression.coef_), 2))
+    return regression
+
+
+KIND = ModelKind(
+    name="logistic-regression",
+    title="Logistic regression",
+    encoding=Encoding("onehot", "float64"),
+    build=build,
+    save=save,
+    load=load,
+    estimators=("LogisticRegression",),
+)
 NODE = training_node(
-    "logistic-regression",
+    KIND,
     summary="A linear score for each class, over standardised numbers and one-hot categories; a "
     "simple baseline.",
     version=1,
-    params=Params,
+    params=LogisticRegressionParams,
     fit=fit,
     python=python,
     imports=("sklearn.linear_model", "threadpoolctl"),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
 from engine.export_python import Expression, Snippet, Variables, assignment, statement
 from engine.node_types import NodeContext, NodeParams, form_hint
+from nodes.models.kinds import Encoding, ModelKind
 from nodes.models.training import (
     ClassWeights,
     MinRows,
@@ -17,8 +20,13 @@ from nodes.models.training import (
     training_script,
 )
 
+if TYPE_CHECKING:
+    from nodes.models.estimators import BoostedTrees
 
-class Params(NodeParams):
+TREES_FILE = "mart.txt"
+
+
+class MartParams(NodeParams):
     """Choose number, size and learning rate of the trees, and the rows and columns they see."""
 
     trees: int = Field(
@@ -59,6 +67,21 @@ class Params(NodeParams):
     class_weights: ClassWeights = "none"
 
 
+def build(params: MartParams) -> BoostedTrees:
+    """Return unfitted boosted trees with the node's parameters."""
+    from nodes.models.estimators import BoostedTrees
+
+    return BoostedTrees(
+        params.trees,
+        learning_rate=params.learning_rate,
+        num_leaves=params.leaves,
+        min_child_samples=params.min_rows,
+        colsample_bytree=params.column_share,
+        subsample=params.row_share,
+        random_state=params.seed,
+    )
+
+
 def fit(ctx: NodeContext, rows: TrainingRows, mart: Any) -> None:
     """Grow the trees and report each round as progress; a cancel takes effect after a round."""
 
@@ -71,14 +94,14 @@ def fit(ctx: NodeContext, rows: TrainingRows, mart: Any) -> None:
     mart.set_params(n_jobs=ctx.threads)
     mart.fit(
         rows.matrix,
-        rows.codes,
+        rows.y,
         rows.weights,
         categorical_feature=rows.categorical,
         callbacks=[report_round],
     )
 
 
-def python(params: Params, names: Variables) -> Snippet:
+def python(params: MartParams, names: Variables) -> Snippet:
     """Return the node as lines of a Python script that calls LightGBM.
 
     The settings are those of ``BoostedTrees``, so the script grows the same trees as a run.
@@ -103,26 +126,57 @@ def python(params: Params, names: Variables) -> Snippet:
             "verbosity": -1,
         }
         settings, data = names.local("settings"), names.local("data")
-        matrix, codes = Expression(f"{rows}.matrix"), Expression(f"{rows}.codes")
+        matrix, y = Expression(f"{rows}.matrix"), Expression(f"{rows}.y")
         columns = {
             "weight": Expression(f"{rows}.weights"),
             "categorical_feature": Expression(f"{rows}.categorical"),
         }
         return [
             *assignment(settings, values),
-            *statement(data, "lightgbm.Dataset", matrix, codes, **columns, params=settings),
+            *statement(data, "lightgbm.Dataset", matrix, y, **columns, params=settings),
             *statement(booster, "lightgbm.train", settings, data, num_boost_round=params.trees),
         ]
 
     return training_script(params, names, "booster", lines, ["import lightgbm"])
 
 
+def save(estimator: Any, folder: Path) -> dict[str, Any]:
+    """Write the trees as LightGBM's text."""
+    from deepforest.lightgbm_text import trees_only
+
+    # A script may give the booster that lightgbm.train returned.
+    booster = getattr(estimator, "booster_", estimator)
+    text = trees_only(booster.model_to_string())
+    (folder / TREES_FILE).write_text(text, encoding="utf-8", newline="\n")
+    return {}
+
+
+def load(folder: Path, data: Mapping[str, Any]) -> BoostedTrees:
+    """Read the trees; raise ``ValueError`` if their text is damaged."""
+    from deepforest.lightgbm_text import check_text, trees_only
+    from nodes.models.estimators import BoostedTrees
+
+    text = trees_only((folder / TREES_FILE).read_text(encoding="utf-8"))
+    # LightGBM trusts the text. A wrong number in it could crash the process.
+    check_text(text)
+    return BoostedTrees().read_text(text)
+
+
+KIND = ModelKind(
+    name="mart",
+    title="MART",
+    encoding=Encoding("codes", "float64", "F"),
+    build=build,
+    save=save,
+    load=load,
+    estimators=("BoostedTrees", "LGBMClassifier", "Booster"),
+)
 NODE = training_node(
-    "mart",
+    KIND,
     summary="Gradient-boosted trees by LightGBM: strong on most tables; handles categories and "
     "missing values.",
     version=1,
-    params=Params,
+    params=MartParams,
     fit=fit,
     python=python,
     imports=("lightgbm",),

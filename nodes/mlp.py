@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from engine.export_python import Expression, Snippet, Variables, statement
+from engine.export_python import INDENT, Expression, Snippet, Variables, statement
 from engine.node_types import NodeContext, NodeParams
+from nodes.models.kinds import Encoding, ModelKind, load_array, save_array
 from nodes.models.training import (
     ClassWeights,
     Seed,
@@ -17,11 +20,14 @@ from nodes.models.training import (
     training_script,
 )
 
+if TYPE_CHECKING:
+    from nodes.models.estimators import RowwiseMLPClassifier
+
 PATIENCE, TOLERANCE = 10, 1e-4
 """Training ends after this many epochs in which the loss fell by less than the tolerance."""
 
 
-class Params(NodeParams):
+class MlpParams(NodeParams):
     """Choose the shape of the network and how it is trained."""
 
     layers: list[Annotated[int, Field(ge=1, le=10_000)]] = Field(
@@ -49,6 +55,22 @@ class Params(NodeParams):
     class_weights: ClassWeights = "none"
 
 
+def build(params: MlpParams) -> RowwiseMLPClassifier:
+    """Return an unfitted network with the node's parameters."""
+    import numpy as np
+
+    from nodes.models.estimators import RowwiseMLPClassifier
+
+    return RowwiseMLPClassifier(
+        hidden_layer_sizes=tuple(params.layers),
+        alpha=params.alpha,
+        learning_rate_init=params.learning_rate,
+        max_iter=params.epochs,
+        # One generator for all epochs: an integer would shuffle every epoch the same way.
+        random_state=np.random.RandomState(params.seed),
+    )
+
+
 def fit(ctx: NodeContext, rows: TrainingRows, network: Any) -> None:
     """Train the network epoch by epoch, until the training loss has settled.
 
@@ -59,9 +81,7 @@ def fit(ctx: NodeContext, rows: TrainingRows, network: Any) -> None:
     with one_blas_thread():
         for epoch in range(network.max_iter):
             ctx.progress(epoch / network.max_iter, f"epoch {epoch + 1} of {network.max_iter}")
-            network.partial_fit(
-                rows.matrix, rows.codes, rows.weights, classes=range(len(rows.classes))
-            )
+            network.partial_fit(rows.matrix, rows.y, rows.weights, classes=range(len(rows.classes)))
             losses.append(float(network.loss_))
             if _has_settled(losses):
                 break
@@ -76,7 +96,7 @@ def _has_settled(losses: list[float]) -> bool:
     return min(losses[-PATIENCE:]) > min(losses[:-PATIENCE]) - TOLERANCE
 
 
-def python(params: Params, names: Variables) -> Snippet:
+def python(params: MlpParams, names: Variables) -> Snippet:
     """Return the node as lines of a Python script, with the same rule for the last epoch."""
 
     def lines(rows: Expression, network: Expression) -> list[str]:
@@ -89,16 +109,16 @@ def python(params: Params, names: Variables) -> Snippet:
             "learning_rate_init": params.learning_rate,
             "random_state": generator,
         }
-        data = [Expression(f"{rows}.{name}") for name in ("matrix", "codes", "weights")]
+        data = [Expression(f"{rows}.{name}") for name in ("matrix", "y", "weights")]
         classes = Expression(f"range(len({rows}.classes))")
-        epoch = statement("", f"{network}.partial_fit", *data, classes=classes)
+        epoch = statement("", f"{INDENT * 2}{network}.partial_fit", *data, classes=classes)
         losses = names.local("losses")
         return [
             *statement(network, "MLPClassifier", **settings),
             f"{losses} = []",
             'with threadpool_limits(1, user_api="blas"):',
             f"    for _ in range({params.epochs}):",
-            *(f"        {line}" for line in epoch),
+            *epoch,
             f"        {losses}.append({network}.loss_)",
             f"        if len({losses}) > {PATIENCE} and min({losses}[-{PATIENCE}:]) > "
             f"min({losses}[:-{PATIENCE}]) - {TOLERANCE}:",
@@ -115,11 +135,54 @@ def python(params: Params, names: Variables) -> Snippet:
     )
 
 
+def save(network: Any, folder: Path) -> dict[str, Any]:
+    """Write two arrays for each layer of the network, and return the number of layers."""
+    for layer, (weights, intercepts) in enumerate(
+        zip(network.coefs_, network.intercepts_, strict=True)
+    ):
+        save_array(folder, f"layer{layer}-weights", weights)
+        save_array(folder, f"layer{layer}-intercepts", intercepts)
+    return {"layers": len(network.coefs_)}
+
+
+def load(folder: Path, data: Mapping[str, Any]) -> RowwiseMLPClassifier:
+    """Read the layers of a network; raise ``ValueError`` if they do not fit together."""
+    import numpy as np
+
+    from nodes.models.estimators import RowwiseMLPClassifier
+
+    layers = range(data["layers"])
+    network = RowwiseMLPClassifier()
+    network.coefs_ = [load_array(folder, f"layer{layer}-weights", "f", 2) for layer in layers]
+    network.intercepts_ = [load_array(folder, f"layer{layer}-intercepts", "f") for layer in layers]
+    outputs = len(network.intercepts_[-1])
+    # The outputs of a layer are the inputs of the next one.
+    next_sizes = [*(len(weights) for weights in network.coefs_[1:]), outputs]
+    for weights, intercepts, size in zip(
+        network.coefs_, network.intercepts_, next_sizes, strict=True
+    ):
+        if not weights.shape[1] == len(intercepts) == size:
+            raise ValueError("the layers of the network do not fit each other")
+    network.n_features_in_ = len(network.coefs_[0])
+    # For two classes there is one output.
+    network.classes_ = np.arange(max(outputs, 2))
+    return network
+
+
+KIND = ModelKind(
+    name="mlp",
+    title="Neural network",
+    encoding=Encoding("onehot", "float32"),
+    build=build,
+    save=save,
+    load=load,
+    estimators=("MLPClassifier",),
+)
 NODE = training_node(
-    "mlp",
+    KIND,
     summary="A multi-layer perceptron over standardised numbers and one-hot categories.",
     version=1,
-    params=Params,
+    params=MlpParams,
     fit=fit,
     python=python,
     imports=("sklearn.neural_network", "threadpoolctl"),

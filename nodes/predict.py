@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class Params(NodeParams):
+class PredictParams(NodeParams):
     """Choose the columns that are written beside the predictions."""
 
     keep: list[str] = Field(
@@ -31,7 +31,7 @@ class Params(NodeParams):
     )
 
 
-def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
+def run(ctx: NodeContext, inputs: dict[str, Any], params: PredictParams) -> dict[str, Any]:
     """Compute class probabilities of every row, with the truth and the columns to keep."""
     model, table = load_model(inputs["model"].path), inputs["table"]
     return {"predictions": scored(model, table, ctx.threads, ctx.progress, keep=params.keep)}
@@ -57,7 +57,9 @@ def scored(
     return Predictions(probabilities, model.classes, model.title, truth, carried)
 
 
-def columns(inputs: Mapping[str, Columns | None], params: Params) -> dict[str, Columns | None]:
+def columns(
+    inputs: Mapping[str, Columns | None], params: PredictParams
+) -> dict[str, Columns | None]:
     """Return the columns of the scored rows; raise ``BadInput`` if one to keep does not exist."""
     table = inputs.get("table")
     if table is not None:
@@ -98,7 +100,7 @@ NODE = NodeType(
     category="Predict",
     summary="Applies a model to a table: the probability of each class for every row.",
     version=1,
-    params=Params,
+    params=PredictParams,
     run=run,
     python=step_call("nodes.steps.predict"),
     inputs=(Port("model", "model", "Model"), Port("table", "table", "Rows to score")),

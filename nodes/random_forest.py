@@ -1,18 +1,22 @@
-"""Train a random forest.
+"""Train a random forest: Sylva's own, which bins the values of each column (``deepforest.forest``).
 
-``ForestParams``, ``fit_forest`` and ``forest_script`` also serve the node extra-trees.
+All of it but ``KIND`` and ``NODE`` also serves the node extra-trees.
 """
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
+from copy import copy
 from itertools import count
-from typing import Annotated, Any, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
 from engine.export_python import Expression, Snippet, Variables, statement
 from engine.node_types import NodeContext, NodeParams, form_hint
+from nodes.models.kinds import Encoding, ModelKind, load_array, save_array
 from nodes.models.training import (
     ClassWeights,
     MinRows,
@@ -23,6 +27,11 @@ from nodes.models.training import (
     training_node,
     training_script,
 )
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
+    from nodes.models.estimators import StoredForest
 
 
 class ForestParams(NodeParams):
@@ -48,7 +57,21 @@ class ForestParams(NodeParams):
     class_weights: ClassWeights = "none"
 
 
-def fit_forest(ctx: NodeContext, rows: TrainingRows, forest: Any) -> None:
+def build(params: ForestParams, **settings: Any) -> BaseEstimator:
+    """Return an unfitted forest; ``settings`` say how it differs from a random forest."""
+    from deepforest import HistForestClassifier
+
+    return HistForestClassifier(
+        params.trees,
+        max_depth=params.max_depth,
+        min_samples_leaf=params.min_leaf,
+        max_features=None if params.max_features == "all" else params.max_features,
+        random_state=params.seed,
+        **settings,
+    )
+
+
+def fit(ctx: NodeContext, rows: TrainingRows, forest: Any) -> None:
     """Grow the trees and report each of them; a cancel takes effect before the next tree.
 
     The kernels are compiled first, if this machine has not compiled them yet.
@@ -66,11 +89,11 @@ def fit_forest(ctx: NodeContext, rows: TrainingRows, forest: Any) -> None:
             ctx.progress(started / forest.n_estimators, f"{started} of {forest.n_estimators} trees")
 
     forest.set_params(categorical_features=rows.categorical, n_jobs=ctx.threads)
-    forest.fit(rows.matrix, rows.codes, sample_weight=rows.weights, interrupt=report_tree)
+    forest.fit(rows.matrix, rows.y, sample_weight=rows.weights, interrupt=report_tree)
     ctx.progress(1.0, f"{forest.n_estimators} trees")
 
 
-def forest_script(params: ForestParams, names: Variables, **settings: Any) -> Snippet:
+def python(params: ForestParams, names: Variables, **settings: Any) -> Snippet:
     """Return the node as lines of a Python script.
 
     ``settings`` are the arguments of the forest by which it differs from a random forest.
@@ -98,13 +121,57 @@ def forest_script(params: ForestParams, names: Variables, **settings: Any) -> Sn
     )
 
 
+def save(forest: Any, folder: Path) -> dict[str, Any]:
+    """Write the forest; one that version 1 saved keeps its form."""
+    if hasattr(forest, "arrays"):
+        for name, array in forest.arrays.items():
+            save_array(folder, f"forest-{name}", array)
+        return {"columns": forest.n_features, "classes": forest.n_classes}
+    # The number of threads is not part of a model: the same training gives the same bytes.
+    copy(forest).set_params(n_jobs=None).save(folder)
+    return {}
+
+
+def load(folder: Path, data: Mapping[str, Any]) -> BaseEstimator:
+    """Read a forest of either version."""
+    # Only version 1 saved the number of columns.
+    if "columns" in data:
+        return _load_stored_forest(folder, data)
+    from deepforest import HistForestClassifier
+
+    return HistForestClassifier.load(folder)
+
+
+def _load_stored_forest(folder: Path, data: Mapping[str, Any]) -> StoredForest:
+    """Read a forest that version 1 of the node saved."""
+    import numpy as np
+
+    from nodes.models.estimators import StoredForest
+
+    arrays = {}
+    for name, dtype in StoredForest.DTYPES.items():
+        array = load_array(folder, f"forest-{name}", np.dtype(dtype).kind)
+        arrays[name] = array.astype(dtype, copy=False)
+    return StoredForest(arrays, data["columns"], data["classes"]).prepare()
+
+
+KIND = ModelKind(
+    name="random-forest",
+    title="Random forest",
+    encoding=Encoding("codes", "float64"),
+    build=build,
+    save=save,
+    load=load,
+    estimators=("HistForestClassifier",),
+    estimator_params={"splitter": "best"},
+)
 NODE = training_node(
-    "random-forest",
-    summary="Many trees, each on its own random draw of the rows, with a random draw of columns at "
-    "every split.",
+    KIND,
+    summary="Sylva's own histogram forest: many trees, each on its own random draw of the rows, "
+    "with a random draw of columns at every split.",
     version=2,
     params=ForestParams,
-    fit=fit_forest,
-    python=forest_script,
+    fit=fit,
+    python=python,
     imports=("deepforest.forest.estimators",),
 )

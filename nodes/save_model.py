@@ -25,7 +25,7 @@ NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 """Names of models: not a path, not hidden."""
 
 
-class Params(NodeParams):
+class SaveModelParams(NodeParams):
     """Choose the name of the model, and what happens if it exists."""
 
     name: str = Field(
@@ -41,7 +41,7 @@ class Params(NodeParams):
     )
 
 
-def run(ctx: NodeContext, inputs: dict[str, Any], params: Params) -> dict[str, Any]:
+def run(ctx: NodeContext, inputs: dict[str, Any], params: SaveModelParams) -> dict[str, Any]:
     """Copy the model's folder and report what was saved.
 
     A reader sees the old model or the new one, never a part. Raise ``BadInput`` if there is a model
@@ -102,7 +102,7 @@ NODE = NodeType(
     category="Save",
     summary="Saves a copy of a model under a name in the workspace.",
     version=1,
-    params=Params,
+    params=SaveModelParams,
     run=run,
     python=step_call("nodes.steps.save_model"),
     inputs=(Port("model", "model", "Model"),),

@@ -20,7 +20,7 @@ A script from a table to an evaluation::
     table = steps.load("sample:digits")
     train, test = steps.split(table)
     rows = steps.training_rows(train)
-    forest = HistForestClassifier().fit(rows.matrix, rows.codes)
+    forest = HistForestClassifier().fit(rows.matrix, rows.y)
     model = steps.model(rows, forest)
     steps.tell("test", steps.evaluate(steps.predict(model, test)))
 """
@@ -40,7 +40,7 @@ from engine.node_types import Branch, NodeContext, NodeType
 from engine.values import Folder, Predictions, Report, Table
 from engine.workspace import Files, Workspace
 from nodes import feature_selection
-from nodes.models.kinds import Encoding, Form, Precision, find_kind
+from nodes.models.kinds import Encoding, Form, Precision, kind_of_estimator
 from nodes.models.model import CARD, FittedModel
 from nodes.models.model import load_model as read_model
 from nodes.models.training import TrainingRows, prepare
@@ -123,11 +123,11 @@ def model(rows: TrainingRows, estimator: Any) -> FittedModel:
     ``rows`` are those that it was trained on. Raise ``TypeError`` if it is not one of the
     estimators that the nodes train.
     """
-    kind = find_kind(estimator)
+    kind = kind_of_estimator(estimator)
     # Saved and loaded again, it predicts with the same bits as a model of a run.
     with tempfile.TemporaryDirectory() as folder:
         loaded = kind.load(Path(folder), kind.save(estimator, Path(folder)))
-    return rows.model(kind.name, loaded, params={})
+    return rows.model(kind, loaded, params={})
 
 
 def load_model(name: str) -> FittedModel:

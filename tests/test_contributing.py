@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import runpy
 import signal
@@ -10,24 +11,40 @@ from collections import defaultdict
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from sklearn.datasets import load_wine
 
 import deepforest.learners
 import nodes
 from deepforest import CascadeForestClassifier
+from engine.export_python import export_python
 from engine.node_types import load_catalog
 from engine.pipeline_file import parse
+from engine.plan import RunOptions
 from engine.runs import Runs
 from engine.store import Artifact
+from engine.values import Table
 from engine.workspace import Workspace
+from nodes import steps
+from nodes.models import estimators
+from nodes.models.model import FittedModel
 from tests.command_line import ROOT
+from tests.nodes import test_models as models
+from tests.nodes import test_same_bits as same_bits
+from tests.nodes.conftest import MODELS, make_context
 
 BLOCK = re.compile(r"^```(python|json)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"# (\S+\.py)\n")
-EXAMPLES = {"here", "nodes.drop_incomplete", "deepforest.learners.centroids"}
+EXAMPLES = {
+    "here",
+    "nodes.drop_incomplete",
+    "nodes.naive_bayes",
+    "deepforest.learners.centroids",
+}
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)
 
 
@@ -69,6 +86,55 @@ def _forget_node_types() -> None:
 def test_the_node_passes_its_check(page: Path) -> None:
     example = runpy.run_path(str(page / "tests/nodes/test_drop_incomplete.py"))
     example["test_drop_incomplete"](page / "checked")
+
+
+def test_the_node_reports_a_missing_column_before_a_run(page: Path) -> None:
+    document = json.loads((page / "pipeline.json").read_text())
+    document["nodes"]["load"]["params"] = {"source": "sample:iris"}
+    runs = Runs(Workspace(page / "workspace").create())
+    [problem] = runs.check(parse(json.dumps(document)), RunOptions())
+    assert (problem.node, problem.field) == ("complete", "required")
+    assert "'age'" in problem.message
+
+
+def test_the_node_is_exported_as_a_step(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _append(monkeypatch, steps, page / "nodes/steps.py", "drop_incomplete")
+    pipeline = parse((page / "pipeline.json").read_text())
+    assert 'complete = steps.drop_incomplete(load, required=["age"])' in export_python(
+        pipeline, load_catalog()
+    )
+    people = Table(pa.table({"age": [30, None]}))
+    kept = steps.drop_incomplete(people, required=["age"])  # type: ignore[attr-defined]
+    assert kept.data.column("age").to_pylist() == [30]
+
+
+def _append(monkeypatch: pytest.MonkeyPatch, module: Any, file: Path, name: str) -> None:
+    """Define ``name`` in a module for one test, by the lines that the page adds to the module."""
+    added = vars(module).copy()
+    exec(compile(file.read_text(), file, "exec"), added)
+    monkeypatch.setattr(module, name, added[name], raising=False)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_the_model_node_keeps_the_rules_of_models(
+    page: Path, classes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _append(monkeypatch, estimators, page / "nodes/models/estimators.py", "RowwiseNaiveBayes")
+    node, kind, context = import_module("nodes.naive_bayes").NODE, "naive-bayes", make_context(page)
+    monkeypatch.setitem(MODELS, kind, (node, {}))
+    model = models.fit(kind, models.mixed(classes), context)
+
+    def fitted(kind: str, classes: int) -> FittedModel:
+        return model
+
+    each, weights = models.TestEachModel(), models.TestWeights()
+    each.test_learns_something(kind, classes, fitted)
+    each.test_read_back_it_predicts_exactly_the_same(kind, classes, fitted, page)
+    weights.test_weight_column_counts_like_class_weights(kind, context)
+    rows = {"table": same_bits.make_rows(classes, 270, 0)}
+    same_bits.test_rows_alone_in_blocks_and_together(
+        node.run(context, rows, node.params())["model"]
+    )
 
 
 def test_the_node_and_the_executor_run_a_pipeline(page: Path) -> None:

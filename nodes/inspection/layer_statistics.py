@@ -21,7 +21,7 @@ from deepforest.metrics import Metric
 from deepforest.record import MARGIN_BINS, MarginRecord
 from engine.node_types import NodeContext
 from engine.values import Table
-from nodes.models.model import FittedModel
+from nodes.models.model import FittedModel, with_threads
 
 ROWS_AT_ONCE = 16_384
 CELLS_AT_ONCE = 16_000_000
@@ -106,6 +106,8 @@ class MarginSummary:
         """Return the summary as a layer's record has it; None if the class of no row is known."""
         if self.counts is None:
             return None
+        # λ = std / mean, None for a mean that is not positive: as deepforest's ``margin_ratio``,
+        # which needs all margins at once. Here only sums over blocks are left of them.
         std = (self.squares / self.n) ** 0.5
         ratio = std / self.mean if self.mean > 0 else None
         return asdict(
@@ -210,9 +212,8 @@ class _Pass:
     ) -> None:
         """Allocate the result and choose the size of a block so that memory stays bounded."""
         self.model, self.table, self.truth = model, table, truth
-        self.cascade = model.estimator
         # Blocks are processed in parallel already.
-        self.cascade.n_jobs = 1
+        self.cascade = with_threads(model.estimator, 1)
         self.depth = len(self.cascade.estimators_)
         learners, classes = self.cascade.n_learners_, len(model.classes)
         # A block holds its rows once as matrix and once as class vectors.

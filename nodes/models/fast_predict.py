@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from nodes.models.model import FittedModel
+from nodes.models.model import FittedModel, with_threads
 
 FEW = 24
 """Up to this many rows, single calls are faster; measured for 100 trees."""
@@ -60,8 +60,7 @@ class FastCascade:
         """Return class probabilities, rows × classes."""
         cascade = self.cascade
         if len(matrix) > FEW:
-            cascade.n_jobs = self.n_jobs
-            return np.asarray(cascade.predict_proba(matrix))
+            return np.asarray(with_threads(cascade, self.n_jobs).predict_proba(matrix))
         values = matrix if cascade.selected_ is None else matrix[:, cascade.selected_]
         # The same steps as predict_proba, without its checks.
         *_, last = cascade._stages(cascade._features(values))

@@ -1,35 +1,29 @@
-"""List the six kinds of models: how each is built from its node's parameters, saved and loaded.
+"""Define what a kind of model is, and find the kinds.
 
-A trained model is a scikit-learn estimator. To add a kind, write its node and add a ``ModelKind``
-to ``KINDS``. Saved models are arrays, JSON and LightGBM's text, never pickle.
+A node that trains has all of its kind in its own file: parameters, ``build``, ``fit``, ``save``,
+``load``, and ``KIND``, which names them. The estimator is a class of ``deepforest`` or of
+``nodes.models.estimators``. Saved models are arrays, JSON and LightGBM's text, never pickle.
 
-- ``KINDS``           the table, by the name that nodes and saved models use
-- ``find_kind``       the kind of a fitted estimator, for scripts
-- ``cascade_params``  a deep-forest node's parameters as the library names them
+- ``ModelKind``, ``Encoding``  what a node that trains defines
+- ``kind_named``               the kind of a saved model
+- ``kind_of_estimator``        the kind of a fitted estimator, for scripts
+- ``save_array``, ``load_array``  a file of a saved model
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
+from importlib import import_module
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import nodes
+
 if TYPE_CHECKING:
     import numpy as np
     from sklearn.base import BaseEstimator
-
-    from nodes.models.estimators import (
-        BoostedTrees,
-        RowwiseLogisticRegression,
-        RowwiseMLPClassifier,
-        StoredForest,
-    )
-
-TREES_FILE = "mart.txt"
-
 
 Form = Literal["codes", "onehot"]
 Precision = Literal["float32", "float64"]
@@ -49,43 +43,66 @@ class Encoding:
 
 @dataclass(frozen=True)
 class ModelKind:
-    """Describe what the program knows about a kind of model.
+    """Describe a kind of model: how it is built from a node's parameters, saved and loaded.
 
-    ``build`` makes an unfitted estimator from a node's parameters. ``save`` writes a fitted one
-    into a folder and returns what else is needed as plain JSON; ``load`` reads both back and raises
-    ``ValueError`` if they cannot be right. ``estimators`` names the classes that ``save`` accepts.
+    The estimator must keep three rules, which ``tests/nodes`` checks for every kind:
+
+    - A row gets the same bits alone, in any batch, on any number of threads and processors.
+    - It is saved without pickle, because a pickle can run code when it is loaded.
+    - Its fit uses ``rows.weights``. A weight column fills them even without class weights.
     """
 
     name: str
+    """Name of the node, which is the name of its file with hyphens."""
     title: str
     encoding: Encoding
     build: Callable[[Any], BaseEstimator]
+    """Returns an unfitted estimator for the node's parameters."""
     save: Callable[[Any, Path], dict[str, Any]]
+    """Writes a fitted estimator into a folder and returns what else is needed as plain JSON."""
     load: Callable[[Path, Mapping[str, Any]], BaseEstimator]
+    """Reads both back; raises ``ValueError`` if they cannot be right. A loaded estimator has
+    ``n_features_in_`` and ``classes_``, the class numbers 0, 1, …"""
     estimators: tuple[str, ...]
+    """Names of the classes that ``save`` accepts."""
+    estimator_params: Mapping[str, Any] = field(default_factory=dict)
+    """Parameters that tell such an estimator from one of another kind with the same class."""
 
 
-def find_kind(estimator: Any) -> ModelKind:
+def kind_named(name: str) -> ModelKind:
+    """Return a kind of model by its name; raise ``ValueError`` if it does not exist."""
+    module = name.replace("-", "_")
+    # The name may come from a file of another person: only modules of nodes are imported.
+    if module in nodes.module_names():
+        kind: ModelKind | None = getattr(import_module(f"nodes.{module}"), "KIND", None)
+        if kind is not None and kind.name == name:
+            return kind
+    raise ValueError(f"the kind of model '{name}' is unknown")
+
+
+def all_kinds() -> list[ModelKind]:
+    """Return the kinds of models of all nodes."""
+    modules = [import_module(f"nodes.{module}") for module in nodes.module_names()]
+    return [module.KIND for module in modules if hasattr(module, "KIND")]
+
+
+def kind_of_estimator(estimator: Any) -> ModelKind:
     """Return the kind of a fitted estimator; raise ``TypeError`` if no kind can save it."""
+    kinds = all_kinds()
     # Base classes too: a subclass of a known estimator is saved like its base.
     for base in type(estimator).__mro__:
-        for kind in KINDS.values():
-            if base.__name__ in kind.estimators and kind.name == _forest_kind(estimator, kind.name):
+        for kind in kinds:
+            if base.__name__ in kind.estimators and _has_params(estimator, kind.estimator_params):
                 return kind
-    known = dict.fromkeys(chain.from_iterable(kind.estimators for kind in KINDS.values()))
+    known = dict.fromkeys(chain.from_iterable(kind.estimators for kind in kinds))
     raise TypeError(
         f"a {type(estimator).__name__} cannot be saved as a model; use one of {', '.join(known)}"
     )
 
 
-def _forest_kind(estimator: Any, name: str) -> str:
-    """Return which of the two kinds of forest an estimator is, by its splitter."""
-    if name not in ("random-forest", "extra-trees"):
-        return name
-    return "random-forest" if estimator.splitter == "best" else "extra-trees"
-
-
-# Arrays
+def _has_params(estimator: Any, params: Mapping[str, Any]) -> bool:
+    """Return whether an estimator has these values of its parameters."""
+    return all(getattr(estimator, name) == value for name, value in params.items())
 
 
 def save_array(folder: Path, name: str, array: np.ndarray) -> None:
@@ -110,275 +127,3 @@ def load_array(folder: Path, name: str, kind: str, ndim: int = 1) -> np.ndarray:
     if kind == "f" and np.isnan(array).any():
         raise ValueError(f"{name}.npy holds values that are not numbers")
     return array
-
-
-# Deep forests
-
-CASCADE_PARAMS = (
-    *("class_vectors", "folds", "metric", "patience", "tolerance", "max_layers", "augment"),
-    *("gamma", "mu", "depth_step", "error_share", "tree_growth"),
-)
-
-
-def cascade_params(params: Any) -> dict[str, Any]:
-    """Return the parameters that differ from the preset, with the library's names."""
-    values = {name: getattr(params, name) for name in CASCADE_PARAMS}
-    values = {name: value for name, value in values.items() if value is not None}
-    if params.learners:
-        values["learners"] = [_learner_params(learner) for learner in params.learners]
-    return values
-
-
-def _learner_params(learner: Any) -> dict[str, Any]:
-    """Return the settings of one learner as the library expects them."""
-    values: dict[str, Any] = {"kind": learner.kind} | learner.model_dump()
-    if values.get("max_features") == "all":
-        values["max_features"] = None
-    # The library's default depends on the kind of learner; only a number replaces it.
-    if values["max_depth"] is None:
-        del values["max_depth"]
-    return values
-
-
-def _build_cascade(params: Any) -> BaseEstimator:
-    """Return an unfitted cascade: the preset with the parameters that were changed."""
-    from deepforest import MartSelector, preset
-
-    values = cascade_params(params)
-    if params.select_features is not None:
-        values["selector"] = MartSelector(params.select_features)
-    return preset(params.preset, **values, random_state=params.seed)
-
-
-def _save_cascade(cascade: Any, folder: Path) -> dict[str, Any]:
-    """Write the cascade and return the name of its class."""
-    # Times differ from run to run; without them the same training gives the same bytes.
-    cascade.layers_ = [record.without_times() for record in cascade.layers_]
-    cascade.save(folder)
-    return {"class": type(cascade).__name__}
-
-
-def _load_cascade(folder: Path, data: Mapping[str, Any]) -> BaseEstimator:
-    """Read a cascade; raise ``ValueError`` if its class is not one of the presets' classes."""
-    from deepforest.presets import PRESETS
-
-    classes = {preset.kind.__name__: preset.kind for preset in PRESETS.values()}
-    if data["class"] not in classes:
-        raise ValueError(f"the cascade '{data['class']}' is unknown")
-    cascade: BaseEstimator = classes[data["class"]].load(folder)
-    return cascade
-
-
-# MART
-
-
-def _build_mart(params: Any) -> BoostedTrees:
-    """Return unfitted boosted trees with the node's parameters."""
-    from nodes.models.estimators import BoostedTrees
-
-    return BoostedTrees(
-        params.trees,
-        learning_rate=params.learning_rate,
-        num_leaves=params.leaves,
-        min_child_samples=params.min_rows,
-        colsample_bytree=params.column_share,
-        subsample=params.row_share,
-        random_state=params.seed,
-    )
-
-
-def _save_mart(estimator: Any, folder: Path) -> dict[str, Any]:
-    """Write the trees as LightGBM's text."""
-    from deepforest.lightgbm_text import trees_only
-
-    # A script may give the booster that lightgbm.train returned.
-    booster = getattr(estimator, "booster_", estimator)
-    text = trees_only(booster.model_to_string())
-    (folder / TREES_FILE).write_text(text, encoding="utf-8", newline="\n")
-    return {}
-
-
-def _load_mart(folder: Path, data: Mapping[str, Any]) -> BoostedTrees:
-    """Read the trees; raise ``ValueError`` if their text is damaged."""
-    from deepforest.lightgbm_text import check_text, trees_only
-    from nodes.models.estimators import BoostedTrees
-
-    text = trees_only((folder / TREES_FILE).read_text(encoding="utf-8"))
-    # LightGBM trusts the text. A wrong number in it could crash the process.
-    check_text(text)
-    return BoostedTrees().read_text(text)
-
-
-# Forests
-
-
-def _build_forest(params: Any, **settings: Any) -> BaseEstimator:
-    """Return an unfitted forest; ``settings`` say how it differs from a random forest."""
-    from deepforest import HistForestClassifier
-
-    return HistForestClassifier(
-        params.trees,
-        max_depth=params.max_depth,
-        min_samples_leaf=params.min_leaf,
-        max_features=None if params.max_features == "all" else params.max_features,
-        random_state=params.seed,
-        **settings,
-    )
-
-
-def _save_forest(forest: Any, folder: Path) -> dict[str, Any]:
-    """Write the forest; one that version 1 saved keeps its form."""
-    if hasattr(forest, "arrays"):
-        for name, array in forest.arrays.items():
-            save_array(folder, f"forest-{name}", array)
-        return {"columns": forest.n_features, "classes": forest.n_classes}
-    # The number of threads is not part of a model: the same training gives the same bytes.
-    forest.set_params(n_jobs=None).save(folder)
-    return {}
-
-
-def _load_forest(folder: Path, data: Mapping[str, Any]) -> BaseEstimator:
-    """Read a forest of either version."""
-    # Only version 1 saved the number of columns.
-    if "columns" in data:
-        return _load_stored_forest(folder, data)
-    from deepforest import HistForestClassifier
-
-    return HistForestClassifier.load(folder)
-
-
-def _load_stored_forest(folder: Path, data: Mapping[str, Any]) -> StoredForest:
-    """Read a forest that version 1 of the node saved."""
-    import numpy as np
-
-    from nodes.models.estimators import StoredForest
-
-    arrays = {}
-    for name, dtype in StoredForest.DTYPES.items():
-        array = load_array(folder, f"forest-{name}", np.dtype(dtype).kind)
-        arrays[name] = array.astype(dtype, copy=False)
-    return StoredForest(arrays, data["columns"], data["classes"]).prepare()
-
-
-# Logistic regression
-
-
-def _build_logistic_regression(params: Any) -> RowwiseLogisticRegression:
-    """Return an unfitted logistic regression with the node's parameters."""
-    from nodes.models.estimators import RowwiseLogisticRegression
-
-    return RowwiseLogisticRegression(C=params.c, max_iter=params.max_iter)
-
-
-def _save_logistic_regression(regression: Any, folder: Path) -> dict[str, Any]:
-    """Write weights and intercepts as two arrays."""
-    save_array(folder, "weights", regression.coef_)
-    save_array(folder, "intercepts", regression.intercept_)
-    return {}
-
-
-def _load_logistic_regression(folder: Path, data: Mapping[str, Any]) -> RowwiseLogisticRegression:
-    """Read weights and intercepts; raise ``ValueError`` if they do not fit together."""
-    import numpy as np
-
-    from nodes.models.estimators import RowwiseLogisticRegression
-
-    regression = RowwiseLogisticRegression()
-    regression.coef_ = load_array(folder, "weights", "f", 2)
-    regression.intercept_ = load_array(folder, "intercepts", "f")
-    if len(regression.coef_) != len(regression.intercept_):
-        raise ValueError("weights and intercepts differ in length")
-    regression.n_features_in_ = regression.coef_.shape[1]
-    # For two classes there is one row of weights.
-    regression.classes_ = np.arange(max(len(regression.coef_), 2))
-    return regression
-
-
-# Neural network
-
-
-def _build_mlp(params: Any) -> RowwiseMLPClassifier:
-    """Return an unfitted network with the node's parameters."""
-    import numpy as np
-
-    from nodes.models.estimators import RowwiseMLPClassifier
-
-    return RowwiseMLPClassifier(
-        hidden_layer_sizes=tuple(params.layers),
-        alpha=params.alpha,
-        learning_rate_init=params.learning_rate,
-        max_iter=params.epochs,
-        # One generator for all epochs: an integer would shuffle every epoch the same way.
-        random_state=np.random.RandomState(params.seed),
-    )
-
-
-def _save_mlp(network: Any, folder: Path) -> dict[str, Any]:
-    """Write two arrays for each layer of the network, and return the number of layers."""
-    for layer, (weights, intercepts) in enumerate(
-        zip(network.coefs_, network.intercepts_, strict=True)
-    ):
-        save_array(folder, f"layer{layer}-weights", weights)
-        save_array(folder, f"layer{layer}-intercepts", intercepts)
-    return {"layers": len(network.coefs_)}
-
-
-def _load_mlp(folder: Path, data: Mapping[str, Any]) -> RowwiseMLPClassifier:
-    """Read the layers of a network; raise ``ValueError`` if they do not fit together."""
-    import numpy as np
-
-    from nodes.models.estimators import RowwiseMLPClassifier
-
-    layers = range(data["layers"])
-    network = RowwiseMLPClassifier()
-    network.coefs_ = [load_array(folder, f"layer{layer}-weights", "f", 2) for layer in layers]
-    network.intercepts_ = [load_array(folder, f"layer{layer}-intercepts", "f") for layer in layers]
-    outputs = len(network.intercepts_[-1])
-    # The outputs of a layer are the inputs of the next one.
-    next_sizes = [*(len(weights) for weights in network.coefs_[1:]), outputs]
-    for weights, intercepts, size in zip(
-        network.coefs_, network.intercepts_, next_sizes, strict=True
-    ):
-        if not weights.shape[1] == len(intercepts) == size:
-            raise ValueError("the layers of the network do not fit each other")
-    network.n_features_in_ = len(network.coefs_[0])
-    # For two classes there is one output.
-    network.classes_ = np.arange(max(outputs, 2))
-    return network
-
-
-# The table
-
-CODES = Encoding("codes", "float64", "C")
-ONEHOT = Encoding("onehot", "float64", "C")
-
-KINDS: Mapping[str, ModelKind] = {
-    kind.name: kind
-    for kind in (
-        ModelKind(
-            "deep-forest", "Deep forest", CODES, _build_cascade, _save_cascade, _load_cascade,
-            ("CascadeClassifier",),
-        ),
-        ModelKind(
-            "mart", "MART", Encoding("codes", "float64", "F"), _build_mart, _save_mart, _load_mart,
-            ("BoostedTrees", "LGBMClassifier", "Booster"),
-        ),
-        ModelKind(
-            "random-forest", "Random forest", CODES, _build_forest, _save_forest, _load_forest,
-            ("HistForestClassifier",),
-        ),
-        ModelKind(
-            "extra-trees", "Extra trees", CODES,
-            partial(_build_forest, splitter="random", bootstrap=False), _save_forest, _load_forest,
-            ("HistForestClassifier",),
-        ),
-        ModelKind(
-            "logistic-regression", "Logistic regression", ONEHOT, _build_logistic_regression,
-            _save_logistic_regression, _load_logistic_regression, ("LogisticRegression",),
-        ),
-        ModelKind(
-            "mlp", "Neural network", Encoding("onehot", "float32", "C"),
-            _build_mlp, _save_mlp, _load_mlp, ("MLPClassifier",),
-        ),
-    )
-}  # fmt: skip

@@ -5,6 +5,7 @@ estimator. Loading a model runs no code: arrays of objects are refused, and ever
 regular file with the hash that ``model.json`` gives. The same training gives the same bytes.
 
 - ``FittedModel``     predicts for tables, saves itself
+- ``with_threads``    an estimator for some number of threads
 - ``load_model``      reads a folder, or says what is wrong with it
 - ``describe_model``  returns what ``model.json`` says, without loading the estimator
 - ``model_files``     the files of a folder; links, pipes and devices are refused
@@ -17,6 +18,7 @@ import json
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
 from hashlib import file_digest
 from pathlib import Path
@@ -25,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from engine.errors import BadInput
 from engine.text import listed
 from engine.values import Table
-from nodes.models.kinds import KINDS, ModelKind, Precision
+from nodes.models.kinds import ModelKind, Precision, kind_named
 
 if TYPE_CHECKING:
     import numpy as np
@@ -112,14 +114,11 @@ class FittedModel:
 
         if not len(matrix):
             return np.empty((0, len(self.classes)))
-        # Threads are a matter of the machine that predicts, not of the model.
-        if hasattr(self.estimator, "n_jobs"):
-            self.estimator.n_jobs = threads
-        return np.asarray(self.estimator.predict_proba(matrix))
+        return np.asarray(with_threads(self.estimator, threads).predict_proba(matrix))
 
     def save(self, folder: Path) -> None:
         """Write everything into an empty folder; ``model.json`` comes last, with all hashes."""
-        learned = self.kind.save(self.estimator, folder)
+        estimator_data = self.kind.save(self.estimator, folder)
         data = {
             "format": FORMAT,
             "version": VERSION,
@@ -131,12 +130,25 @@ class FittedModel:
             "class_weights": dict(self.class_weights),
             "params": dict(self.params),
             "encoder": self.encoder.to_json(),
-            "learner": learned,
+            # What ``kind.save`` returned; the name is that of the stored format.
+            "learner": estimator_data,
             "files": file_hashes(folder),
         }
         # Sorted keys and a fixed layout: the same model must give the same bytes.
         text = json.dumps(data, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False)
         (folder / FILE).write_text(text + "\n", encoding="utf-8", newline="\n")
+
+
+def with_threads(estimator: Any, threads: int) -> Any:
+    """Return an estimator that predicts on this many threads; the given one is not changed.
+
+    Threads are a matter of the machine that predicts, not of the model.
+    """
+    if getattr(estimator, "n_jobs", threads) == threads:
+        return estimator
+    estimator = copy(estimator)
+    estimator.n_jobs = threads
+    return estimator
 
 
 def load_model(folder: Path) -> FittedModel:
@@ -152,9 +164,7 @@ def load_model(folder: Path) -> FittedModel:
     with reading_folder(folder, "a model", "train it again"):
         # First the hashes: they find a damaged file before any reader meets it.
         _check_files(files, data["files"])
-        if data["kind"] not in KINDS:
-            raise ValueError(f"the kind of model '{data['kind']}' is unknown")
-        kind, classes = KINDS[data["kind"]], data["classes"]
+        kind, classes = kind_named(data["kind"]), data["classes"]
         encoder = TableEncoder.from_json(data["encoder"])
         if data["features"] != encoder.names:
             raise ValueError("the encoder and the model have different columns")

@@ -23,7 +23,7 @@ from engine.node_types import NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.text import listed
 from engine.values import Table, kind_of
 from nodes.data.columns import check_learnable
-from nodes.models.kinds import KINDS, Encoding
+from nodes.models.kinds import Encoding, ModelKind
 from nodes.models.model import FittedModel
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ MinRows = Annotated[
 
 
 def training_node(
-    kind_name: str,
+    kind: ModelKind,
     *,
     summary: str,
     version: int,
@@ -75,17 +75,16 @@ def training_node(
 ) -> NodeType:
     """Return the node type that trains a kind of model: a table in, a model out.
 
-    ``kind_name`` is a key of ``KINDS``, and the name of the node. ``fit`` trains the estimator that
-    ``params`` describe.
+    ``fit`` trains the estimator that ``kind.build`` returns for the parameters.
     """
 
     def run(ctx: NodeContext, inputs: dict[str, Any], params: NodeParams) -> dict[str, Any]:
         """Fit the estimator to the table's target and return it as a model."""
-        return {"model": train(ctx, inputs["table"], kind_name, params, fit)}
+        return {"model": train(ctx, inputs["table"], kind, params, fit)}
 
     return NodeType(
-        name=kind_name,
-        title=KINDS[kind_name].title,
+        name=kind.name,
+        title=kind.title,
         category="Train",
         summary=summary,
         version=version,
@@ -100,20 +99,19 @@ def training_node(
 
 
 def train(
-    ctx: NodeContext, table: Table, kind_name: str, params: NodeParams, fit: Fit
+    ctx: NodeContext, table: Table, kind: ModelKind, params: NodeParams, fit: Fit
 ) -> FittedModel:
     """Build the estimator that ``params`` describe and fit it to the table's target with ``fit``.
 
-    ``kind_name`` is a key of ``KINDS``. Raise ``BadInput`` if the table cannot be learned: no rows,
-    a single class, no usable feature or wrong weights.
+    Raise ``BadInput`` if the table cannot be learned: no rows, a single class, no usable feature or
+    wrong weights.
     """
-    kind = KINDS[kind_name]
     rows = prepare(
         table, kind.encoding, class_weights=getattr(params, "class_weights", "none"), log=ctx.log
     )
     estimator = kind.build(params)
     fit(ctx, rows, estimator)
-    return rows.model(kind_name, estimator, params.model_dump(mode="json"))
+    return rows.model(kind, estimator, params.model_dump(mode="json"))
 
 
 @dataclass(frozen=True)
@@ -121,7 +119,7 @@ class TrainingRows:
     """Hold the labelled rows of a table in the form that an estimator needs."""
 
     matrix: np.ndarray
-    codes: np.ndarray
+    y: np.ndarray
     """Class number of each row."""
     classes: list[str]
     weights: np.ndarray | None
@@ -131,13 +129,17 @@ class TrainingRows:
     encoder: TableEncoder
 
     @property
+    def codes(self) -> np.ndarray:
+        """Return ``y`` by its name in scripts that an earlier version exported."""
+        return self.y
+
+    @property
     def categorical(self) -> list[int]:
         """Return the matrix columns that hold category numbers."""
         return self.encoder.categorical
 
-    def model(self, kind_name: str, estimator: Any, params: dict[str, Any]) -> FittedModel:
+    def model(self, kind: ModelKind, estimator: Any, params: dict[str, Any]) -> FittedModel:
         """Return the model of an estimator that was fitted to these rows."""
-        kind = KINDS[kind_name]
         return FittedModel(
             kind=kind,
             title=kind.title,
@@ -145,7 +147,7 @@ class TrainingRows:
             encoder=self.encoder,
             estimator=estimator,
             params=params,
-            train_rows=len(self.codes),
+            train_rows=len(self.y),
             class_weights=self.class_weights,
         )
 
@@ -169,15 +171,15 @@ def prepare(
     """
     from nodes.models.encoder import TableEncoder
 
-    table, codes, classes = labelled(table, log)
+    table, y, classes = labelled(table, log)
     encoder = TableEncoder.fit(table, encoding.form, log)
-    of_class, weights = _weights(table, codes, classes, class_weights)
+    of_class, weights = _weights(table, y, classes, class_weights)
     precision = encoding.precision
     # 32 bits halve the memory, and trees see the same values.
     if encoding.form == "codes" and encoder.fits_float32:
         precision = "float32"
     matrix = encoder.transform(table.data, precision, encoding.order)
-    return TrainingRows(matrix, codes, classes, weights, of_class, encoder)
+    return TrainingRows(matrix, y, classes, weights, of_class, encoder)
 
 
 def compile_kernels(ctx: NodeContext, *, counts: bool, weights: bool) -> None:
@@ -201,11 +203,11 @@ def one_blas_thread() -> Iterator[None]:
         yield
 
 
-def fit_statement(estimator: Expression, rows: Expression) -> list[str]:
+def fit_statement(estimator: Expression, rows: Expression, indent: str = "") -> list[str]:
     """Return the line of a script that fits an estimator to training rows."""
-    matrix, codes = Expression(f"{rows}.matrix"), Expression(f"{rows}.codes")
+    matrix, y = Expression(f"{rows}.matrix"), Expression(f"{rows}.y")
     weights = Expression(f"{rows}.weights")
-    return statement("", f"{estimator}.fit", matrix, codes, sample_weight=weights)
+    return statement("", f"{indent}{estimator}.fit", matrix, y, sample_weight=weights)
 
 
 def training_script(
@@ -256,19 +258,19 @@ def labelled(table: Table, log: Callable[[str], None]) -> tuple[Table, np.ndarra
         raise BadInput(
             f"the target '{table.target}' holds {values}; a classifier needs at least two classes"
         )
-    codes = class_codes(table.labels(), classes)
-    known = codes != MISSING
+    y = class_codes(table.labels(), classes)
+    known = y != MISSING
     if not known.all():
         log(
-            f"{(~known).sum():,} of {len(codes):,} rows have no value in '{table.target}' and are "
+            f"{(~known).sum():,} of {len(y):,} rows have no value in '{table.target}' and are "
             "left out."
         )
-        table, codes = table.with_data(table.data.filter(pa.array(known))), codes[known]
-    return table, codes, classes
+        table, y = table.with_data(table.data.filter(pa.array(known))), y[known]
+    return table, y, classes
 
 
 def _weights(
-    table: Table, codes: np.ndarray, classes: list[str], requested: str | dict[str, float]
+    table: Table, y: np.ndarray, classes: list[str], requested: str | dict[str, float]
 ) -> tuple[dict[str, float], np.ndarray | None]:
     """Return the weight of each class, and of each row.
 
@@ -279,10 +281,10 @@ def _weights(
 
     rows = _row_weights(table)
     # The weights of rows count for the balance of the classes.
-    of_class = _class_weights(np.bincount(codes, rows, len(classes)), classes, requested)
-    weights = np.ones(len(codes)) if rows is None else rows
+    of_class = _class_weights(np.bincount(y, rows, len(classes)), classes, requested)
+    weights = np.ones(len(y)) if rows is None else rows
     if of_class:
-        weights = weights * np.array([of_class[name] for name in classes])[codes]
+        weights = weights * np.array([of_class[name] for name in classes])[y]
     # Without weights, the estimators use faster code.
     if (weights == weights[0]).all():
         return of_class, None

@@ -34,7 +34,9 @@ def judgement(folder: Path, name: str, skill: float) -> Report:
         pa.array(np.where(truth, "fraud", "fine")),
     )
     ctx = NodeContext("judge", "0" * 64, Files(folder), folder)
-    report: Report = evaluate.run(ctx, {"predictions": predictions}, evaluate.Params())["report"]
+    report: Report = evaluate.run(ctx, {"predictions": predictions}, evaluate.EvaluateParams())[
+        "report"
+    ]
     return report
 
 

@@ -1,4 +1,4 @@
-"""For the tests of all nodes: a context over an empty workspace and two of the built-in tables."""
+"""What the tests of every node use: a context, two of the built-in tables, and small models."""
 
 from __future__ import annotations
 
@@ -7,9 +7,32 @@ from typing import Any
 
 import pytest
 
-from engine.node_types import NodeContext
+from engine.node_types import NodeContext, NodeType
 from engine.values import Table
 from engine.workspace import Files
+from nodes import deep_forest, extra_trees, logistic_regression, mart, mlp, random_forest
+
+LAYERS = {
+    "learners": [
+        {"kind": "random_forest", "trees": 5, "min_rows": 5},
+        {"kind": "completely_random_forest", "trees": 4},
+        {"kind": "mart", "trees": 5, "min_rows": 2},
+    ],
+    "folds": 2,
+    "max_layers": 2,
+    "patience": 2,
+}
+MODELS: dict[str, tuple[NodeType, dict[str, Any]]] = {
+    "deep-forest": (deep_forest.NODE, LAYERS),
+    "mart": (mart.NODE, {"trees": 8, "min_rows": 2, "row_share": 0.8, "column_share": 0.8}),
+    "random-forest": (random_forest.NODE, {"trees": 7}),
+    "extra-trees": (extra_trees.NODE, {"trees": 7}),
+    "logistic-regression": (logistic_regression.NODE, {"max_iter": 200}),
+    "mlp": (mlp.NODE, {"layers": [11, 7], "epochs": 25, "learning_rate": 0.02}),
+}
+"""Every node that trains a model, with parameters for a small one. All tests of models use it."""
+IN_ONE_STEP = ("logistic-regression",)
+"""Models whose fit is a single call of a library, so that a cancel has to wait for its end."""
 
 
 def make_context(workspace: Path, **settings: Any) -> NodeContext:

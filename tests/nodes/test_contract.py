@@ -17,15 +17,13 @@ from engine.validation import find_problems
 from engine.values import Folder, Report, Table
 from nodes import NODE_TYPES, deep_forest, evaluate, predict
 
+from .conftest import MODELS
+
 QUICK: dict[str, dict[str, Any]] = {
-    "deep-forest": {"learners": [{"kind": "extra_trees", "trees": 5}], "max_layers": 1},
+    **{name: params for name, (_, params) in MODELS.items()},
     "feature-selection": {"trees": 5},
     "load-model": {"name": "kept"},
     "inspect-layers": {"rows": 50, "perplexity": 5.0},
-    "mart": {"trees": 5},
-    "random-forest": {"trees": 5},
-    "extra-trees": {"trees": 5},
-    "mlp": {"epochs": 2},
     "save-model": {"name": "kept"},
 }
 

@@ -1,4 +1,4 @@
-"""Every learner: trained by its node, saved in a folder, loaded, and refused where it must be."""
+"""Every model: trained by its node, saved in a folder, loaded, and refused where it must be."""
 
 from __future__ import annotations
 
@@ -18,39 +18,18 @@ import pytest
 from engine.errors import Cancelled
 from engine.testing import check_node
 from engine.values import Table
-from nodes import (
-    deep_forest,
-    extra_trees,
-    feature_selection,
-    logistic_regression,
-    mart,
-    mlp,
-    random_forest,
-)
-from nodes.models.kinds import KINDS, find_kind
+from nodes import feature_selection, mart
+from nodes.models.kinds import all_kinds, kind_named, kind_of_estimator
 from nodes.models.model import FILE, describe_model, load_model
 from tests.expect import refused
 
-from .conftest import make_context
+from .conftest import IN_ONE_STEP, MODELS, make_context
 
-FOREST = {
-    "learners": [
-        {"kind": "random_forest", "trees": 5, "min_rows": 5},
-        {"kind": "mart", "trees": 5, "min_rows": 2},
-    ],
-    "folds": 3,
-    "max_layers": 2,
-}
-NODES = {
-    "deep-forest": (deep_forest.NODE, FOREST),
-    "mart": (mart.NODE, {"trees": 8, "min_rows": 2, "row_share": 0.8, "column_share": 0.8}),
-    "random-forest": (random_forest.NODE, {"trees": 7}),
-    "extra-trees": (extra_trees.NODE, {"trees": 7}),
-    "logistic-regression": (logistic_regression.NODE, {"max_iter": 200}),
-    "mlp": (mlp.NODE, {"layers": [8], "epochs": 25, "learning_rate": 0.02}),
-}
-NAMES = list(NODES)
-SEEDED = [kind for kind in NAMES if kind != "logistic-regression"]
+NAMES = list(MODELS)
+SEEDED = [kind for kind, (node, _) in MODELS.items() if "seed" in node.params.model_fields]
+SAVED_BY_VERSION_1 = Path(__file__).parent / "models" / "saved_by_version_1.zip"
+with zipfile.ZipFile(SAVED_BY_VERSION_1) as _archive:
+    KINDS_OF_VERSION_1 = sorted({name.split("/")[0] for name in _archive.namelist() if "/" in name})
 
 
 def mixed(classes=3, rows=240, seed=0, **more):
@@ -76,7 +55,7 @@ def mixed(classes=3, rows=240, seed=0, **more):
 
 
 def fit(kind, table, ctx, **params):
-    node, defaults = NODES[kind]
+    node, defaults = MODELS[kind]
     return node.run(ctx, {"table": table}, node.params(**defaults | params))["model"]
 
 
@@ -101,13 +80,20 @@ def contents(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def test_every_learner_is_registered_under_its_node_name():
-    assert set(KINDS) == set(NODES)
+def test_every_kind_of_model_is_tested_here_and_found_by_its_name():
+    assert {kind.name for kind in all_kinds()} == set(MODELS)
+    assert [kind_named(name).name for name in NAMES] == NAMES
+
+
+@pytest.mark.parametrize("name", ["steps", "models", "split", "deep_forest", "no-such-kind", ""])
+def test_a_module_without_a_model_is_not_a_kind(name):
+    with pytest.raises(ValueError, match=f"'{name}' is unknown"):
+        kind_named(name)
 
 
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("kind", NAMES)
-class TestEachLearner:
+class TestEachModel:
     def test_learns_something(self, kind, classes, fitted):
         probabilities = fitted(kind, classes).predict_proba(mixed(classes, seed=1))
         truth = mixed(classes, seed=1).labels().to_pylist()
@@ -143,14 +129,16 @@ class TestEachLearner:
 
     def test_prediction_is_the_same_on_any_number_of_threads(self, kind, classes, fitted):
         model, table = fitted(kind, classes), mixed(classes, rows=20_000, seed=2)
+        settings = dict(vars(model.estimator))
         np.testing.assert_array_equal(
             model.predict_proba(table, threads=1), model.predict_proba(table, threads=2)
         )
+        assert vars(model.estimator) == settings
 
 
 @pytest.mark.parametrize("kind", NAMES)
 def test_node_satisfies_the_contract(kind, tmp_path):
-    node, params = NODES[kind]
+    node, params = MODELS[kind]
     check_node(node, tmp_path, {"table": mixed()}, node.params(**params))
 
 
@@ -168,7 +156,8 @@ class TestWeights:
         rare = pa.array(np.random.default_rng(0).random(600) < 0.15)
         kept = pa.compute.or_(pa.compute.equal(table.labels(), "c0"), rare)
         table = table.with_data(table.data.filter(kept))
-        settings = {"min_leaf": 10} if kind in ("random-forest", "extra-trees") else {}
+        has_leaves = "min_leaf" in MODELS[kind][0].params.model_fields
+        settings = {"min_leaf": 10} if has_leaves else {}
         plain, balanced = (
             fit(kind, table, ctx, class_weights=weights, **settings)
             .predict_proba(mixed(2, seed=3))[:, 1]
@@ -215,7 +204,7 @@ class TestWeights:
                 ctx.cancelled.set()
 
         ctx = make_context(tmp_path, on_progress=stop_later)
-        if kind == "logistic-regression":
+        if kind in IN_ONE_STEP:
             fit(kind, mixed(), ctx)
         else:
             with pytest.raises(Cancelled):
@@ -261,7 +250,7 @@ def test_table_that_cannot_be_learned_is_refused(change, naming, ctx):
 )
 @pytest.mark.parametrize(
     "node",
-    [*(node for node, _ in NODES.values()), feature_selection.NODE],
+    [*(node for node, _ in MODELS.values()), feature_selection.NODE],
     ids=lambda node: node.name,
 )
 def test_a_node_that_learns_tells_before_the_run_that_it_could_not(node, role, naming):
@@ -432,7 +421,7 @@ class TestSameAsTheLibrary:
         from sklearn.neural_network import MLPClassifier
 
         table, later = mixed(classes), mixed(classes, seed=1)
-        model = fit("mlp", table, ctx, class_weights={"c1": 3.0}, epochs=1)
+        model = fit("mlp", table, ctx, class_weights={"c1": 3.0}, layers=[8], epochs=1)
         direct = MLPClassifier([8], max_iter=1, random_state=0, learning_rate_init=0.02)
         weights = np.where(codes(model, table) == 1, 3.0, 1.0)
         direct.fit(encoded(model, table, "float32"), codes(model, table), weights / weights.mean())
@@ -448,12 +437,12 @@ def forest_folder(tmp_path_factory):
 
 def saved_by_version_1(folder):
     """Unpack a model of each kind as the first release saved them, and what they predicted."""
-    with zipfile.ZipFile(Path(__file__).parent / "models" / "saved_by_version_1.zip") as archive:
+    with zipfile.ZipFile(SAVED_BY_VERSION_1) as archive:
         archive.extractall(folder)
     return folder
 
 
-@pytest.mark.parametrize("kind", NAMES)
+@pytest.mark.parametrize("kind", KINDS_OF_VERSION_1)
 def test_a_model_of_version_1_predicts_what_it_predicted_then(kind, tmp_path):
     folder = saved_by_version_1(tmp_path / "models")
     model, expected = load_model(folder / kind), json.loads((folder / "expected.json").read_text())
@@ -507,7 +496,7 @@ class TestRefusedFolders:
         with refused(naming=["'copy'", f"'{field}'"]):
             load_model(copy)
 
-    def test_classes_that_are_not_the_learners(self, copy):
+    def test_classes_that_are_not_the_estimators(self, copy):
         rewrite(copy, classes=["only", "two"])
         with refused(naming=["'copy'", "fit"]):
             load_model(copy)
@@ -742,11 +731,11 @@ def test_listing_the_node_types_imports_nothing_slow():
 
 @pytest.mark.parametrize("kind", NAMES)
 def test_the_kind_of_an_estimator_is_found_by_its_class(kind, fitted):
-    assert find_kind(fitted(kind).estimator).name == kind
+    assert kind_of_estimator(fitted(kind).estimator).name == kind
 
 
 def test_an_estimator_that_cannot_be_saved_is_refused_by_name():
     from sklearn.ensemble import RandomForestClassifier
 
     with pytest.raises(TypeError, match="RandomForestClassifier"):
-        find_kind(RandomForestClassifier())
+        kind_of_estimator(RandomForestClassifier())

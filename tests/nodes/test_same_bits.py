@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,36 +16,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from engine.values import Table
-from nodes import deep_forest, extra_trees, logistic_regression, mart, mlp, random_forest
-from nodes.models.kinds import KINDS
 from nodes.models.model import FittedModel, load_model
 from nodes.models.scoring import score_file
 from tests.expect import assert_same_bits
 from ui.rest.service import Service
 
-from .conftest import make_context
+from .conftest import MODELS, make_context
 
-NODES: dict[str, tuple[Any, dict[str, Any]]] = {
-    "deep-forest": (
-        deep_forest.NODE,
-        {
-            "learners": [
-                {"kind": "random_forest", "trees": 4},
-                {"kind": "completely_random_forest", "trees": 4},
-                {"kind": "mart", "count": 2, "trees": 4},
-            ],
-            "folds": 2,
-            "max_layers": 2,
-            "patience": 2,
-        },
-    ),
-    "mart": (mart.NODE, {"trees": 6}),
-    "random-forest": (random_forest.NODE, {"trees": 7}),
-    "extra-trees": (extra_trees.NODE, {"trees": 7}),
-    "logistic-regression": (logistic_regression.NODE, {}),
-    "mlp": (mlp.NODE, {"layers": [11, 7], "epochs": 5}),
-}
-CASES = [(kind, classes) for kind in NODES for classes in (2, 9)]
+CASES = [(kind, classes) for kind in MODELS for classes in (2, 9)]
 NAMED = [f"{kind}, {classes} classes" for kind, classes in CASES]
 
 
@@ -69,7 +46,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, int], Fi
     context = make_context(tmp_path_factory.mktemp("models"))
     fitted = {}
     for kind, classes in CASES:
-        node, params = NODES[kind]
+        node, params = MODELS[kind]
         outputs = node.run(context, {"table": make_rows(classes, 270, 0)}, node.params(**params))
         fitted[kind, classes] = outputs["model"]
     return fitted
@@ -90,10 +67,6 @@ def layouts(matrix: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
     yield "by column", np.asfortranarray(matrix)
     yield "every second row", np.repeat(matrix, 2, axis=0)[::2]
     yield "some of the columns", np.hstack([matrix, matrix])[:, : matrix.shape[1]]
-
-
-def test_every_family_is_here() -> None:
-    assert set(NODES) == set(KINDS)
 
 
 def test_rows_alone_in_blocks_and_together(model: FittedModel) -> None:

@@ -213,7 +213,9 @@ class TestFoldersOfOthers:
             lambda: registry.open("mart"),
             lambda: load_model.SavedModel(registry.folder / "mart", ctx.reading).save(out),
             lambda: save_model.NODE.run(
-                ctx, {"model": Folder(registry.folder / "mart")}, save_model.Params(name="x")
+                ctx,
+                {"model": Folder(registry.folder / "mart")},
+                save_model.SaveModelParams(name="x"),
             ),
         ):
             with refused(naming=["'mart'", name]):

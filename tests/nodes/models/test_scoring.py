@@ -68,11 +68,11 @@ class TestFormats:
     @pytest.mark.parametrize(
         "name", ["t.csv", "t.tsv", "t.parquet", "t.arrow", "t.ipc", "t.csv.gz"]
     )
-    @pytest.mark.parametrize("learner", ["mart", "linear"])
+    @pytest.mark.parametrize("model_name", ["mart", "linear"])
     def test_every_format_gives_what_the_table_gives(
-        self, name, learner, table: Table, kept: Kept, tmp_path: Path
+        self, name, model_name, table: Table, kept: Kept, tmp_path: Path
     ):
-        model = kept.open(learner)
+        model = kept.open(model_name)
         scored = score_file(model, write(table.data, tmp_path / name), tmp_path / "out.parquet")
         out = pq.read_table(tmp_path / "out.parquet")
         wanted = model.predict_proba(table)

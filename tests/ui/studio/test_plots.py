@@ -41,14 +41,14 @@ def evaluation(
         "Model",
         pa.array([classes[code] for code in truth]),
     )
-    return evaluate.run(context(tmp_path), {"predictions": predictions}, evaluate.Params())[
+    return evaluate.run(context(tmp_path), {"predictions": predictions}, evaluate.EvaluateParams())[
         "report"
     ]
 
 
 def comparison(tmp_path: Path, classes: list[str]) -> Report:
     reports = [evaluation(tmp_path, classes, seed=seed) for seed in (1, 2, 3)]
-    return compare.run(context(tmp_path), {"reports": reports}, compare.Params())["report"]
+    return compare.run(context(tmp_path), {"reports": reports}, compare.CompareParams())["report"]
 
 
 def drawn(figure) -> dict:

@@ -89,9 +89,9 @@ def _as_params(learner: Any) -> dict[str, Any]:
 
 def _learner_specs() -> Mapping[str, tuple[FieldSpec, ...]]:
     """Return the fields of each kind of learner, as the deep-forest node declares them."""
-    from nodes.deep_forest import Params
+    from nodes.deep_forest import DeepForestParams
 
-    return next(spec.variants for spec in specs_of(Params) if spec.name == "learners")
+    return next(spec.variants for spec in specs_of(DeepForestParams) if spec.name == "learners")
 
 
 def learner_text(learner: Mapping[str, Any]) -> str:

@@ -7,7 +7,7 @@ import pytest
 from deepforest.layer import n_fits
 from deepforest.learners import make_learners
 from deepforest.presets import PRESETS, preset
-from nodes.deep_forest import Params
+from nodes.deep_forest import DeepForestParams
 from ui.studio.forms.cards import duplicated, moved, removed, with_kind
 from ui.studio.forms.fields import specs_of
 from ui.studio.forms.fit_count import (
@@ -18,7 +18,7 @@ from ui.studio.forms.fit_count import (
     preset_info,
 )
 
-SPECS = {spec.name: spec for spec in specs_of(Params)}
+SPECS = {spec.name: spec for spec in specs_of(DeepForestParams)}
 FOREST = {"kind": "random_forest", "count": 2, "trees": 50, "max_features": 0.5}
 MART = {"kind": "mart", "leaves": 15}
 
@@ -88,10 +88,9 @@ def test_a_preset_is_told_as_the_library_has_it(name: str):
     assert info is not None and info.description and info.title == PRESETS[name].title
     wanted = preset(name).learners
     if wanted is not None:
-        assert make_learners(wanted) == make_learners(
-            [Params(learners=[one]).learners[0].model_dump() for one in info.learners]
-        )
-    Params(preset=name, learners=list(info.learners))
+        checked = DeepForestParams(learners=list(info.learners)).learners
+        assert make_learners(wanted) == make_learners([one.model_dump() for one in checked])
+    DeepForestParams(preset=name, learners=list(info.learners))
     assert all(learner_text(one) for one in (*info.learners, *info.learners_of_many_classes))
 
 

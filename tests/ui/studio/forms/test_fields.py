@@ -7,7 +7,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from engine.node_types import NodeParams, form_hint, load_catalog
-from nodes.deep_forest import Params as DeepForest
+from nodes.deep_forest import DeepForestParams
 from nodes.load_data import LoadDataParams
 from ui.studio.forms.fields import FieldSpec, applies, display_text, specs_of
 
@@ -129,14 +129,14 @@ def test_hints_come_along_only_as_far_as_they_are_given():
 @pytest.mark.parametrize(
     ("model", "name", "params", "of_use"),
     [
-        (DeepForest, "gamma", {}, False),
-        (DeepForest, "gamma", {"preset": "mddf_sf"}, True),
-        (DeepForest, "gamma", {"preset": ["odd"]}, False),
-        (DeepForest, "tree_growth", {"preset": "gcforest"}, False),
-        (DeepForest, "tree_growth", {"preset": "gcforest_cs"}, True),
-        (DeepForest, "folds", {}, True),
-        (DeepForest, "folds", {"class_vectors": "oob"}, False),
-        (DeepForest, "seed", {}, True),
+        (DeepForestParams, "gamma", {}, False),
+        (DeepForestParams, "gamma", {"preset": "mddf_sf"}, True),
+        (DeepForestParams, "gamma", {"preset": ["odd"]}, False),
+        (DeepForestParams, "tree_growth", {"preset": "gcforest"}, False),
+        (DeepForestParams, "tree_growth", {"preset": "gcforest_cs"}, True),
+        (DeepForestParams, "folds", {}, True),
+        (DeepForestParams, "folds", {"class_vectors": "oob"}, False),
+        (DeepForestParams, "seed", {}, True),
         (LoadDataParams, "fraud_share", {}, False),
         (LoadDataParams, "fraud_share", {"source": "sample:fraud"}, True),
         (LoadDataParams, "delimiter", {}, False),
