@@ -29,7 +29,7 @@ from itertools import islice
 from typing import Any
 
 from engine.crash_points import crash_point
-from engine.errors import BadInput, InvalidPipeline, Problem, SylvaError
+from engine.errors import BadInput, CorruptObject, InvalidPipeline, Problem, SylvaError
 from engine.events import (
     EventLog,
     LogEntry,
@@ -59,7 +59,7 @@ from engine.run_summaries import (
 from engine.store import Artifact, Store
 from engine.supervisor_starter import SupervisorProcess, SupervisorStarter
 from engine.sweeps import ExpandedPipeline
-from engine.validation import find_problems, find_source_problems
+from engine.validation import PortColumns, find_problems, find_source_problems
 from engine.values import Report
 from engine.workspace import CLEANING_SECONDS, Files, Workspace
 
@@ -133,12 +133,10 @@ class Runs:
 
     def check(self, pipeline: Pipeline, options: RunOptions) -> list[Problem]:
         """Return everything that is wrong with a pipeline and the files that it reads."""
-        problems = find_problems(pipeline, self.catalog)
-        if problems:
-            return problems
         files = Files(self.workspace.root, options.allow_absolute)
-        skip = partial(_was_read_before, files, self.store)
-        return find_source_problems(pipeline, self.catalog, files, skip)
+        stored = partial(_stored_columns, files, self.store)
+        problems = find_problems(pipeline, self.catalog)
+        return problems + find_source_problems(pipeline, self.catalog, files, stored)
 
     def require_valid(self, pipeline: Pipeline, options: RunOptions) -> None:
         """Raise ``InvalidPipeline`` or ``BadInput`` if the pipeline cannot run."""
@@ -350,15 +348,23 @@ class Cleaned:
     """Why the run log could not be made smaller."""
 
 
-def _was_read_before(files: Files, store: Store, node_type: NodeType, params: NodeParams) -> bool:
-    """Return whether a node has read this very file before, so that it need not be checked."""
+def _stored_columns(
+    files: Files, store: Store, node_type: NodeType, params: NodeParams
+) -> PortColumns | None:
+    """Return the columns of a node that has read this very file before; None if it has not."""
     if node_type.inputs:
-        return False
+        return None
     try:
         outside = node_type.fingerprint(params, files) if node_type.fingerprint else ""
-    except BadInput:
-        return False
-    return store.find(cache_key(node_type, params, {}, {}, outside)) is not None
+        result = store.find(cache_key(node_type, params, {}, {}, outside))
+        if result is None:
+            return None
+        columns: PortColumns = {}
+        for port, artifact in result.outputs.items():
+            columns[port] = store.open(artifact).columns if artifact.type == "table" else None
+        return columns
+    except (BadInput, CorruptObject):
+        return None
 
 
 def _has_text(run: SummaryRow, text: str) -> bool:

@@ -71,6 +71,7 @@ class Scheduler:
         self.failures: dict[str, int] = {}
         self.repairs: dict[str, int] = {}
         self.keys: dict[str, str] = {}
+        self.fingerprints: dict[str, str] = {}
         self.running: set[str] = set()
         # A node waits for the nodes above it, is ready, and is startable once it is known that it
         # is not cached. A node that failed comes back later, at a time of the monotonic clock.
@@ -148,6 +149,7 @@ class Scheduler:
         fingerprint = ""
         if node.type.fingerprint:
             fingerprint = node.type.fingerprint(node.params, self.files)
+        self.fingerprints[node.id] = fingerprint
         branches = [node.branch, *chain.from_iterable(node.branches.values())]
         return cache_key(node.type, node.params, digests, _sources(node), fingerprint, branches)
 
@@ -193,6 +195,7 @@ class Scheduler:
             type=node.type.name,
             params=node.params.model_dump(mode="json"),
             key=self.keys[node.id],
+            fingerprint=self.fingerprints[node.id],
             inputs=self._inputs(node),
             sources=_sources(node),
             branch=node.branch,

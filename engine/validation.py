@@ -55,8 +55,8 @@ MAX_LISTED = 12
 
 PortColumns = dict[str, Columns | None]
 """The columns at each port of a node, ``None`` where they are not known."""
-Skip = Callable[[NodeType, NodeParams], bool]
-"""Returns whether the source of a node need not be checked."""
+StoredColumns = Callable[[NodeType, NodeParams], PortColumns | None]
+"""Returns the columns of a result that a node has stored; None if its source must be read."""
 
 
 def find_problems(pipeline: Pipeline, catalog: NodeTypes) -> list[Problem]:
@@ -197,27 +197,30 @@ def _param_problem(
 # What nodes read from outside
 
 
-def _skip_none(node_type: NodeType, params: NodeParams) -> bool:
-    return False
+def _nothing_stored(node_type: NodeType, params: NodeParams) -> PortColumns | None:
+    return None
 
 
 def find_source_problems(
-    pipeline: Pipeline, catalog: NodeTypes, files: Files, skip: Skip = _skip_none
+    pipeline: Pipeline,
+    catalog: NodeTypes,
+    files: Files,
+    stored: StoredColumns = _nothing_stored,
 ) -> list[Problem]:
     """Return what is wrong with files and models that nodes read, and with their columns.
 
-    Every branch of a sweep is checked. Nodes with other problems are left out. The source of a node
-    for which ``skip`` returns true is not read, so its columns stay unknown.
+    Every branch of a sweep is checked. Nodes with other problems are left out. ``stored`` returns
+    the columns of a node that has read the same file before: it is not read again.
     """
-    columns = ColumnPropagation(pipeline, catalog, files, skip, every_branch=True)
-    problems = [*_source_problems(pipeline, catalog, files, skip), *columns.problems]
+    columns = ColumnPropagation(pipeline, catalog, files, stored, every_branch=True)
+    problems = [*_source_problems(pipeline, catalog, files, stored), *columns.problems]
     # Branches of a sweep often have the same problem.
     different = {(problem.node, problem.field, problem.message): problem for problem in problems}
     return list(different.values())
 
 
 def _source_problems(
-    pipeline: Pipeline, catalog: NodeTypes, files: Files, skip: Skip
+    pipeline: Pipeline, catalog: NodeTypes, files: Files, stored: StoredColumns
 ) -> Iterator[Problem]:
     """Yield what the node types' own checks find, in each branch."""
     for name, node in pipeline.nodes.items():
@@ -225,7 +228,7 @@ def _source_problems(
         if node_type is None or node_type.check is None:
             continue
         for params in _params_of_branches(name, node, catalog):
-            if not skip(node_type, params):
+            if stored(node_type, params) is None:
                 for error in _check_source(node_type, params, files):
                     yield BadSource(error.message, node=name, field=error.field)
 
@@ -496,12 +499,12 @@ class ColumnPropagation:
         pipeline: Pipeline,
         catalog: NodeTypes,
         files: Files | None,
-        skip: Skip = _skip_none,
+        stored: StoredColumns = _nothing_stored,
         *,
         every_branch: bool = False,
     ) -> None:
         self.pipeline, self.catalog, self.files = pipeline, catalog, files
-        self.skip, self.every_branch = skip, every_branch
+        self.stored, self.every_branch = stored, every_branch
         self.sources: dict[PortRef, list[PortRef]] = {}
         for edge in pipeline.edges:
             self.sources.setdefault(edge.target, []).append(edge.source)
@@ -545,6 +548,9 @@ class ColumnPropagation:
     ) -> PortColumns:
         """Return the columns that a node says its outputs have, or collect its problem."""
         assert node_type.output_columns is not None
+        stored = self.stored(node_type, params)
+        if stored is not None:
+            return stored
         try:
             known = {**inputs, **self._source(node_type, params)}
             outputs = node_type.output_columns(known, params)
@@ -558,7 +564,7 @@ class ColumnPropagation:
 
     def _source(self, node_type: NodeType, params: NodeParams) -> PortColumns:
         """Return the columns of a node's source, as the input of its rule that holds them."""
-        if node_type.source_columns is None or self.files is None or self.skip(node_type, params):
+        if node_type.source_columns is None or self.files is None:
             return {}
         try:
             return {SOURCE_COLUMNS: node_type.source_columns(params, self.files)}

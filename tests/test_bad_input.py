@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.command_line import Sylva
+from tests.waiting import until
 
 FIRST = {
     "format": "sylva-pipeline",
@@ -180,8 +181,9 @@ def without_last_edge(document: dict[str, Any]) -> None:
     ],
 )
 def test_what_does_not_fit_together_is_refused(
-    sylva: Sylva, change: Change, expected: list[Place], naming: list[str]
+    sylva: Sylva, data: Path, change: Change, expected: list[Place], naming: list[str]
 ) -> None:
+    (data / "data.csv").write_text(GOOD_CSV)
     problems = problems_of(sylva, changed(change))
     assert places(problems) == expected
     assert not_named(problems, naming) == []
@@ -197,6 +199,7 @@ def test_all_problems_are_reported_at_once(sylva: Sylva) -> None:
         ("bad-param", "split", "test_share"),
         ("bad-param", "mart", "trees"),
         ("unknown-port", "load", "nothing"),
+        ("bad-source", "load", "source"),
     }
 
 
@@ -330,3 +333,46 @@ def test_a_command_that_cannot_be_meant_is_refused(
     assert [value for value in values if value not in sylva.errors] == []
     assert "Traceback" not in sylva.errors
     assert everything(tmp_path) == before
+
+
+def test_a_wrong_column_is_found_when_its_file_was_read_before(
+    sylva: Sylva, data: Path, tmp_path: Path
+) -> None:
+    (data / "data.csv").write_text(GOOD_CSV)
+    good = tmp_path / "good.json"
+    good.write_text(changed())
+    sylva("run", good, "--to", "load")
+    wrong = changed(with_type("split", "select-columns"), with_params("split", columns=["xx"]))
+    wrong = wrong.replace("split.train", "split.table")
+    assert places(problems_of(sylva, wrong)) == [("bad-columns", "split", "columns")]
+
+
+def test_a_link_that_is_turned_during_a_run_does_not_give_its_name_to_other_rows(
+    sylva: Sylva, data: Path, tmp_path: Path
+) -> None:
+    trace = tmp_path / "trace"
+    for name, rows in (("a.csv", 30), ("b.csv", 20)):
+        lines = GOOD_CSV.splitlines(keepends=True)[: rows + 1]
+        (data / name).write_text("".join(lines))
+    link = data / "data.csv"
+    link.symlink_to("a.csv")
+    file = tmp_path / "pipeline.json"
+    nodes = {
+        # The only worker is busy with this node while the link is turned.
+        "gate": {"type": "probe", "params": {"action": "gate"}},
+        "load": FIRST["nodes"]["load"],
+    }
+    file.write_text(json.dumps({**FIRST, "nodes": nodes, "edges": []}))
+    environment = sylva.environment | {"SYLVA_TEST_TRACE": str(trace)}
+    running = sylva.process("run", file, "--workers", 1, env=environment)
+    until(trace.exists, what="the start of the first node")
+    link.unlink()
+    link.symlink_to("b.csv")
+    trace.with_name("trace.open").touch()
+    output, errors = running.communicate(timeout=60)
+    assert running.returncode == 2, output + errors
+    assert "changed" in output + errors
+    link.unlink()
+    link.symlink_to("a.csv")
+    sylva("run", file, "--to", "load")
+    assert "30 rows" in sylva("show", "last", "load")

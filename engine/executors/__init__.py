@@ -33,6 +33,8 @@ class NodeTask:
     type: str
     params: dict[str, Any]
     key: str
+    fingerprint: str
+    """The version of the files that the node reads, as it was when ``key`` was computed."""
     inputs: dict[str, list[Artifact]]
     sources: dict[str, list[str]]
     branch: Branch | None

@@ -34,7 +34,7 @@ from engine.events import (
     SubtaskUpdate,
 )
 from engine.executors import NodeTask
-from engine.node_types import NodeContext, NodeType, load_catalog
+from engine.node_types import NodeContext, NodeParams, NodeType, load_catalog
 from engine.store import CacheEntry, Store
 from engine.text import readable
 from engine.workspace import Files, Workspace
@@ -94,6 +94,7 @@ def _run(
     context = _context(task, store, folder, send, on_reading)
     results = node_type.run(context, inputs, params)
     _check_ports(node_type, results)
+    _check_source(node_type, params, context.files, task.fingerprint)
     outputs = {}
     for port in node_type.outputs:
         value = results[port.name]
@@ -116,6 +117,16 @@ def _check_ports(node_type: NodeType, values: dict[str, Any]) -> None:
                 f"Node type '{node_type.name}' returned a {type(value).__name__} for '{name}'; "
                 "return one of the values in engine.values."
             )
+
+
+def _check_source(node_type: NodeType, params: NodeParams, files: Files, fingerprint: str) -> None:
+    """Raise ``BadInput`` if a file that the node has read is not the one of its cache key.
+
+    A file may be replaced, or a link turned, after the key was computed. The result would be
+    stored as that of the file before.
+    """
+    if node_type.fingerprint and node_type.fingerprint(params, files) != fingerprint:
+        raise BadInput("a file that it reads was changed during the run; run the pipeline again")
 
 
 def _already_done(task: NodeTask, store: Store) -> bool:

@@ -37,7 +37,8 @@ from tests.waiting import until
 SAMPLE = Path(__file__).parents[2] / "sample_pipelines" / "first_pipeline.json"
 TASK = NodeTask(
     workspace="/ws", run="run", node="node", try_number=1, type="probe", params={}, key="key",
-    inputs={}, sources={}, branch=None, branches={}, force=False, allow_absolute=False, threads=8,
+    fingerprint="", inputs={}, sources={}, branch=None, branches={}, force=False,
+    allow_absolute=False, threads=8,
     timeout=None, memory_limit=10**9,
     bytes_left=None, imports=(),
 )  # fmt: skip

@@ -419,7 +419,7 @@ def test_a_source_that_need_not_be_looked_at_is_not_asked_for_columns(tmp_path):
         "read": replace(fakes.READ, source_columns=source, output_columns=rule),
     }
     pipeline = make({"load": "read", "split": "split"}, "load.table > split.table")
-    assert find_source_problems(pipeline, catalog, Files(tmp_path), lambda *_: True) == []
+    assert find_source_problems(pipeline, catalog, Files(tmp_path), lambda *_: {}) == []
 
 
 # For the canvas and for forms
