@@ -120,6 +120,14 @@ def print_outcome(runs: Runs, details: Mapping[str, Any]) -> None:
     _print_next_steps(runs, details)
 
 
+def _retry_command(details: Mapping[str, Any], failed: list[str]) -> str:
+    """Return the command that retries a failed run; it raises the limit that a node has reached."""
+    limits = {"timeout": " --timeout SECONDS", "memory": " --memory-limit MEGABYTES"}
+    errors = [details["nodes"][name]["error"] or {} for name in failed]
+    options = {limits.get(str(error.get("kind")), "") for error in errors}
+    return f"sylva retry {details['run']}" + "".join(sorted(options))
+
+
 def _print_next_steps(runs: Runs, details: Mapping[str, Any]) -> None:
     """Print what to do about a run that is not done."""
     run_id, state = details["run"], details["state"]
@@ -129,7 +137,7 @@ def _print_next_steps(runs: Runs, details: Mapping[str, Any]) -> None:
         print(
             "If the pipeline needs a change, change it and run it again: "
             "finished nodes are not computed again.\n"
-            f"If the cause was something else, such as a limit: sylva retry {run_id}",
+            f"If the cause was something else: {_retry_command(details, failed)}",
             file=sys.stderr,
         )
     elif state in ("cancelled", "interrupted"):
