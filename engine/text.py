@@ -14,9 +14,11 @@ from __future__ import annotations
 
 import difflib
 import json
+import math
 import time
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Decimal
 from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 LONGEST_SHOWN = 80
+FIRST_DIGITS = 20
+"""How much of a longer number is shown."""
 HIDDEN = ("Cc", "Cf", "Cs")
 """Unicode categories that are spelled out: control characters, which a terminal obeys; format
 characters, which can reverse the text around them; surrogates, which UTF-8 cannot hold."""
@@ -90,9 +94,13 @@ def shown(value: object) -> str:
             return "an object"
         case None:
             return "null"
+        case float() if math.isinf(value):
+            return "infinity" if value > 0 else "-infinity"
+        case int() if abs(value) >= 10**LONGEST_SHOWN:
+            # Python refuses to write integers of thousands of digits; a Decimal has no limit.
+            return f"{str(Decimal(value))[:FIRST_DIGITS]}…"
         case int() | float():
-            # JSON has true where Python has True. A number in a file may have hundreds of digits.
-            return json.dumps(value) if abs(value) < 10**LONGEST_SHOWN else "the number"
+            return json.dumps(value)  # JSON has true where Python has True
     return f"a {type(value).__name__}"
 
 

@@ -385,7 +385,7 @@ def _read_number(value: Any) -> float:
         # An integer may be larger than any float.
         number = float("inf")
     if not isfinite(number):
-        raise ValueError("which is too large for a number")
+        raise ValueError("which is too large")
     return number
 
 
