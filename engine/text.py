@@ -3,6 +3,7 @@
 - ``duration``, ``clock``, ``size``, ``counted``  a time span, a moment, bytes, ``3 rows``
 - ``cell``          a value in a table
 - ``shown``, ``listed``, ``suggest``  a value, a list of names, ``did you mean 'table'?``
+- ``lacking``       names that are missing
 - ``shortened``     a text that is cut to a length
 - ``free_name``     a name that is not taken
 - ``readable``      text from outside with control characters spelled out
@@ -131,6 +132,16 @@ def listed(names: Iterable[object], most: int = 5) -> str:
     if len(quoted) <= most:
         return ", ".join(quoted)
     return f"{', '.join(quoted[:most])} and {len(quoted) - most:,} more"
+
+
+def lacking(missing: Sequence[str], present: Iterable[str], most: int = 5) -> str:
+    """Return names that are missing, with those present that differ from them in case only."""
+    folded = {name.casefold() for name in missing}
+    similar = [name for name in present if name.casefold() in folded]
+    names = listed(missing, most)
+    if not similar:
+        return names
+    return f"{names} (upper and lower case must match; it has {listed(similar, most)})"
 
 
 def readable(text: str, longest: int | None = None) -> str:

@@ -1,8 +1,8 @@
 """Define the built-in node types, one file each.
 
 Every module of this package is a node type and defines ``NODE``; to add one, add a file. A node
-that trains a model also defines ``KIND``, a ``ModelKind``. ``steps`` is the one exception: it offers the
-nodes as plain functions. What several nodes share is in the folders:
+that trains a model also defines ``KIND``, a ``ModelKind``. ``steps`` is the one exception: it
+offers the nodes as plain functions. What several nodes share is in the folders:
 
 - ``data``        read tables
 - ``models``      trained models: encode, train, save, score

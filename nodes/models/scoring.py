@@ -284,11 +284,10 @@ def check_names(file: BlockFile, checker: InputChecker) -> None:
             name for name in names if name != LIBSVM_TARGET and not LIBSVM_COLUMN.fullmatch(name)
         ]
         if missing:
-            raise BadInput(describe(missing, []))
+            raise BadInput(describe(missing, ()))
     elif not set(names) & set(file.names):
-        raise BadInput(
-            f"{describe(checker.missing_columns(file.names), [])}; it has {listed(file.names)}"
-        )
+        problem = describe(checker.missing_columns(file.names), file.names)
+        raise BadInput(f"{problem}; it has {listed(file.names)}")
 
 
 def _encoded(
