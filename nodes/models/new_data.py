@@ -45,11 +45,13 @@ class ColumnMismatch(Exception):
 class InputChecker:
     """Check tables against the columns of a model, and convert them for its encoder.
 
-    ``missing`` are the texts that mean a missing value.
+    ``missing`` are the texts that mean a missing value. ``present`` are the columns of a file whose
+    tables have only some of them.
     """
 
     encoder: TableEncoder
     missing: Collection[str] = MISSING_TEXTS
+    present: Collection[str] = ()
 
     def missing_columns(self, names: Collection[str]) -> list[str]:
         """Return the columns the model needs that are not among ``names``."""
@@ -72,7 +74,8 @@ class InputChecker:
             except ColumnMismatch as problem:
                 problems.append(str(problem))
         if missing_columns or problems:
-            raise BadInput(describe(missing_columns, data.column_names, problems))
+            present = self.present or data.column_names
+            raise BadInput(describe(missing_columns, present, problems))
         return pa.table(columns)
 
     def _converted(

@@ -149,7 +149,8 @@ def score_blocks(
             f"'{target.name}' is the file to score and would be overwritten; choose another name"
         )
     kept = _kept_names(file, keep)
-    checker = InputChecker(model.encoder, (file_format or FileFormat()).missing)
+    missing = (file_format or FileFormat()).missing
+    checker = InputChecker(model.encoder, missing, present=file.names or ())
     check_names(file, checker)
     # Not all cores of the machine: a container may allow fewer.
     threads, done = threads or len(os.sched_getaffinity(0)), 0
