@@ -124,7 +124,7 @@ class RepeatedKeys(dict[str, Any]):
 def _load_json(text: str | bytes) -> Any:
     """Return the JSON data in the text; objects with repeated keys are ``RepeatedKeys``."""
     try:
-        return json.loads(_decoded(text), object_pairs_hook=_object, parse_int=_integer)
+        return json.loads(_decoded(text), object_pairs_hook=_object, parse_int=parse_integer)
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
         message = f"this is not valid JSON: {error.msg} at {where}; fix the text there"
@@ -159,7 +159,8 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return with_repeated
 
 
-def _integer(digits: str) -> float:
+def parse_integer(digits: str) -> float:
+    """Return an integer of a JSON text; infinity if it is larger than any float."""
     # Python refuses integers of more than 4300 digits, and no float has more than 308.
     return int(digits) if len(digits) <= MAX_DIGITS else math.inf
 

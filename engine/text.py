@@ -3,6 +3,7 @@
 - ``duration``, ``clock``, ``size``, ``counted``  a time span, a moment, bytes, ``3 rows``
 - ``cell``          a value in a table
 - ``shown``, ``listed``, ``suggest``  a value, a list of names, ``did you mean 'table'?``
+- ``lacking``       names that are missing
 - ``shortened``     a text that is cut to a length
 - ``free_name``     a name that is not taken
 - ``readable``      text from outside with control characters spelled out
@@ -14,9 +15,11 @@ from __future__ import annotations
 
 import difflib
 import json
+import math
 import time
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Decimal
 from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 LONGEST_SHOWN = 80
+FIRST_DIGITS = 20
+"""How much of a longer number is shown."""
 HIDDEN = ("Cc", "Cf", "Cs")
 """Unicode categories that are spelled out: control characters, which a terminal obeys; format
 characters, which can reverse the text around them; surrogates, which UTF-8 cannot hold."""
@@ -90,9 +95,13 @@ def shown(value: object) -> str:
             return "an object"
         case None:
             return "null"
+        case float() if math.isinf(value):
+            return "infinity" if value > 0 else "-infinity"
+        case int() if abs(value) >= 10**LONGEST_SHOWN:
+            # Python refuses to write integers of thousands of digits; a Decimal has no limit.
+            return f"{str(Decimal(value))[:FIRST_DIGITS]}…"
         case int() | float():
-            # JSON has true where Python has True. A number in a file may have hundreds of digits.
-            return json.dumps(value) if abs(value) < 10**LONGEST_SHOWN else "the number"
+            return json.dumps(value)  # JSON has true where Python has True
     return f"a {type(value).__name__}"
 
 
@@ -123,6 +132,16 @@ def listed(names: Iterable[object], most: int = 5) -> str:
     if len(quoted) <= most:
         return ", ".join(quoted)
     return f"{', '.join(quoted[:most])} and {len(quoted) - most:,} more"
+
+
+def lacking(missing: Sequence[str], present: Iterable[str], most: int = 5) -> str:
+    """Return names that are missing, with those present that differ from them in case only."""
+    folded = {name.casefold() for name in missing}
+    similar = [name for name in present if name.casefold() in folded]
+    names = listed(missing, most)
+    if not similar:
+        return names
+    return f"{names} (upper and lower case must match; it has {listed(similar, most)})"
 
 
 def readable(text: str, longest: int | None = None) -> str:

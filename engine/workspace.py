@@ -16,9 +16,10 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from engine.atomic import lock
 from engine.errors import BadInput, SylvaError
@@ -125,11 +126,24 @@ class Workspace:
             for name in FOLDERS:
                 (self.root / name).mkdir(exist_ok=True)
         except OSError as error:
-            raise SylvaError(
-                f"The workspace {self.root} cannot be written ({error.strerror}); "
-                "choose another with --workspace."
-            ) from error
+            raise self._not_writable(error) from error
         return self
+
+    def _not_writable(self, error: OSError) -> SylvaError:
+        return SylvaError(
+            f"The workspace {self.root} cannot be written ({error.strerror}); "
+            "choose another with --workspace."
+        )
+
+    @contextmanager
+    def _lock(self, path: Path, **options: Any) -> Iterator[int]:
+        """Hold a lock of the workspace; raise ``SylvaError`` where it cannot be written."""
+        with ExitStack() as held:
+            try:
+                handle = held.enter_context(lock(path, **options))
+            except OSError as error:
+                raise self._not_writable(error) from error
+            yield handle
 
     @contextmanager
     def in_use(self, patience: float = 0.0) -> Iterator[int]:
@@ -140,14 +154,14 @@ class Workspace:
         """
         message = "The store is being cleaned; try again shortly."
         path = self.root / "in-use.lock"
-        with lock(path, shared=True, busy=message, patience=patience) as handle:
+        with self._lock(path, shared=True, busy=message, patience=patience) as handle:
             yield handle
 
     @contextmanager
     def idle(self) -> Iterator[None]:
         """Hold the lock that keeps runs away while the store is cleaned; raise ``Busy`` for one."""
         message = "A run is in progress, or another `sylva gc`; wait for it, or cancel the run."
-        with lock(self.root / "in-use.lock", busy=message, patience=0.0):
+        with self._lock(self.root / "in-use.lock", busy=message, patience=0.0):
             yield
 
     @contextmanager
@@ -157,8 +171,11 @@ class Workspace:
         Claim a run only while the workspace is ``in_use``: otherwise `sylva gc` may remove it.
         """
         self.run_folder(run).mkdir(parents=True, exist_ok=True)
-        path, message = self.run_folder(run) / "lock", f"Run {run} already has a supervisor."
-        with lock(path, busy=message, patience=patience) as handle:
+        path = self.run_folder(run) / "lock"
+        message = (
+            f"Run {run} is running; `sylva show {run}` shows it, `sylva cancel {run}` stops it."
+        )
+        with self._lock(path, busy=message, patience=patience) as handle:
             yield handle
 
 
@@ -202,6 +219,10 @@ class Files:
                 raise BadInput(f"'{path}' is a folder; name a file", field=field)
             if file.is_file():
                 return file
+            # A pipe or a device can be read once only, but a pipeline may read its source again.
+            if file.exists():
+                message = f"'{path}' is not a regular file; copy it to one"
+                raise BadInput(message, field=field)
         # A link to itself, a long name, a folder without permission.
         except (OSError, RuntimeError) as error:
             message = f"'{path[:200]}' cannot be opened: {error.args[-1]}"

@@ -120,6 +120,12 @@ def _rows_per_class(sizes: np.ndarray, count: int, spare: int, field: str) -> np
     import numpy as np
 
     most = np.maximum(sizes - spare, 0)
+    if count and not most.any():
+        raise BadInput(
+            "the table has too few rows to split: every class has only one row; add rows, or turn "
+            "off Stratified",
+            field=field,
+        )
     if count > most.sum():
         raise BadInput(
             f"{count:,} of {sizes.sum():,} rows are too many: some of the {len(sizes):,} classes "

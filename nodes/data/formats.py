@@ -362,8 +362,10 @@ def open_blocks(
     """
     if not path.exists():
         raise BadInput(f"the file '{path}' does not exist; check its name")
+    if path.is_dir():
+        raise BadInput(f"'{path}' is a folder; name a file")
     if not path.is_file():
-        raise BadInput(f"'{path}' is not a file; give the name of a file")
+        raise BadInput(f"'{path}' is not a regular file; copy it to one")
     file_format = (file_format or FileFormat()).for_file(path)
     match file_format.format:
         case "csv":

@@ -38,7 +38,7 @@ import pyarrow.types as types
 
 from engine.errors import BadInput
 from engine.node_types import Kind
-from engine.text import listed
+from engine.text import lacking, listed
 from engine.values import Table, kind_of
 from nodes.data.column_types import NUMBER, as_seconds, natural_order, parse_texts, tidy_number
 from nodes.models.kinds import Form, Precision
@@ -315,8 +315,8 @@ class TableEncoder:
         missing = [name for name in self.names if name not in present]
         if missing:
             raise BadInput(
-                f"the table lacks {listed(missing)}, which the model was trained with; add the "
-                "missing columns"
+                f"the table lacks {lacking(missing, data.column_names)}, which the model was "
+                "trained with; add the missing columns"
             )
         kinds = (data.schema.field(column.name).type for column in self.columns)
         wrong = list(filter(None, map(_mismatch, self.columns, kinds)))
@@ -385,7 +385,7 @@ def _read_number(value: Any) -> float:
         # An integer may be larger than any float.
         number = float("inf")
     if not isfinite(number):
-        raise ValueError("which is too large for a number")
+        raise ValueError("which is too large")
     return number
 
 

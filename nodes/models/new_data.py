@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.types as types
 
 from engine.errors import BadInput
-from engine.text import listed
+from engine.text import lacking, listed
 from engine.values import kind_of
 from nodes.data.column_types import (
     EXAMPLES,
@@ -45,11 +45,13 @@ class ColumnMismatch(Exception):
 class InputChecker:
     """Check tables against the columns of a model, and convert them for its encoder.
 
-    ``missing`` are the texts that mean a missing value.
+    ``missing`` are the texts that mean a missing value. ``present`` are the columns of a file whose
+    tables have only some of them.
     """
 
     encoder: TableEncoder
     missing: Collection[str] = MISSING_TEXTS
+    present: Collection[str] = ()
 
     def missing_columns(self, names: Collection[str]) -> list[str]:
         """Return the columns the model needs that are not among ``names``."""
@@ -72,7 +74,8 @@ class InputChecker:
             except ColumnMismatch as problem:
                 problems.append(str(problem))
         if missing_columns or problems:
-            raise BadInput(describe(missing_columns, problems))
+            present = self.present or data.column_names
+            raise BadInput(describe(missing_columns, present, problems))
         return pa.table(columns)
 
     def _converted(
@@ -86,14 +89,16 @@ class InputChecker:
         return _to_numbers(column.name, values, self.missing, first_row)
 
 
-def describe(missing_columns: Sequence[str], problems: Sequence[str]) -> str:
+def describe(
+    missing_columns: Sequence[str], present: Iterable[str], problems: Sequence[str] = ()
+) -> str:
     """Return everything that keeps a table from fitting, in one sentence.
 
-    At most ``MAX_NAMED`` columns and problems are named.
+    ``present`` are the columns of the table. At most ``MAX_NAMED`` columns and problems are named.
     """
     parts = []
     if missing_columns:
-        parts.append(f"it lacks {listed(missing_columns, MAX_NAMED)}")
+        parts.append(f"it lacks {lacking(missing_columns, present, MAX_NAMED)}")
     parts += problems[:MAX_NAMED]
     if len(problems) > MAX_NAMED:
         parts.append(f"and {len(problems) - MAX_NAMED:,} more columns")

@@ -149,7 +149,8 @@ def score_blocks(
             f"'{target.name}' is the file to score and would be overwritten; choose another name"
         )
     kept = _kept_names(file, keep)
-    checker = InputChecker(model.encoder, (file_format or FileFormat()).missing)
+    missing = (file_format or FileFormat()).missing
+    checker = InputChecker(model.encoder, missing, present=file.names or ())
     check_names(file, checker)
     # Not all cores of the machine: a container may allow fewer.
     threads, done = threads or len(os.sched_getaffinity(0)), 0
@@ -284,11 +285,10 @@ def check_names(file: BlockFile, checker: InputChecker) -> None:
             name for name in names if name != LIBSVM_TARGET and not LIBSVM_COLUMN.fullmatch(name)
         ]
         if missing:
-            raise BadInput(describe(missing, []))
+            raise BadInput(describe(missing, ()))
     elif not set(names) & set(file.names):
-        raise BadInput(
-            f"{describe(checker.missing_columns(file.names), [])}; it has {listed(file.names)}"
-        )
+        problem = describe(checker.missing_columns(file.names), file.names)
+        raise BadInput(f"{problem}; it has {listed(file.names)}")
 
 
 def _encoded(

@@ -140,7 +140,7 @@ def test_a_run_has_one_supervisor(tmp_path: Path) -> None:
     with (
         workspace.claim("r1"),
         workspace.claim("r2"),
-        refused(Busy, naming="r1"),
+        refused(Busy, naming=["Run r1 is running", "`sylva cancel r1`"]),
         workspace.claim("r1"),
     ):
         pass

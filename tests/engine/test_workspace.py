@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import BadInput
+from engine.errors import BadInput, SylvaError
 from engine.workspace import Files, Workspace
 from tests.expect import refused
 
@@ -60,8 +60,28 @@ def test_every_program_refuses_an_address(tmp_path: Path, command: list[str]) ->
         env=os.environ,
     )
     assert done.returncode == 2, done
-    assert "is an address" in done.stderr
+    assert "'s3://bucket/place' is an address" in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("hold", ["in_use", "idle"])
+def test_a_lock_that_cannot_be_written_is_a_workspace_that_cannot(
+    tmp_path: Path, hold: str
+) -> None:
+    workspace = Workspace(tmp_path).create()
+    # In the place of a disk that is read-only, which only root could mount.
+    (tmp_path / "in-use.lock").mkdir()
+    with (
+        refused(SylvaError, naming=[tmp_path, "cannot be written", "--workspace"]),
+        getattr(workspace, hold)(),
+    ):
+        pass
+
+
+def test_an_error_while_a_lock_is_held_is_left_alone(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path).create()
+    with pytest.raises(FileNotFoundError), workspace.in_use(), workspace.claim("r1"):
+        (tmp_path / "missing").read_text()
 
 
 @pytest.fixture
@@ -73,6 +93,7 @@ def files(tmp_path: Path) -> Files:
     (data / "out.csv").symlink_to(tmp_path / "secret.csv")
     (data / "outdir").symlink_to(tmp_path)
     (data / "loop").symlink_to(data / "loop")
+    os.mkfifo(data / "pipe")
     return Files(tmp_path)
 
 
@@ -91,6 +112,7 @@ def test_a_file_in_the_workspace_is_found(files: Files, path: str) -> None:
         ("/etc/passwd", ["'/etc/passwd'", "DATA"]),
         ("missing.csv", ["'missing.csv'", "DATA"]),
         ("sub", ["'sub'"]),
+        ("pipe", ["'pipe' is not a regular file"]),
         ("", ["''"]),
         ("loop", ["'loop'"]),
         ("a\0b", ["NUL"]),

@@ -137,6 +137,14 @@ def test_settings_that_do_not_suit_the_table_are_refused(ctx, params, naming):
         parts(ctx, table, **params)
 
 
+def test_classes_of_one_row_cannot_be_stratified(ctx):
+    table = table_of(["a", "b"])
+    with refused(field="test_share", naming=["too few rows", "Stratified"]):
+        parts(ctx, table)
+    train, test = parts(ctx, table, stratified=False)
+    assert sorted(rows(train) + rows(test)) == [0, 1]
+
+
 def test_one_row_cannot_be_split(ctx):
     with refused(naming="row"):
         parts(ctx, table_of(["a"]))

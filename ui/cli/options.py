@@ -44,9 +44,14 @@ MemoryOption = Annotated[
 ]
 
 COMMON_OPTIONS: dict[str, Any] = {
+    # Text, not a Path: that would turn s3://bucket into s3:/bucket before it is refused.
     "workspace": Annotated[
-        Path | None,
-        typer.Option("--workspace", help="Folder with data, results and runs. [default: ~/.sylva]"),
+        str | None,
+        typer.Option(
+            "--workspace",
+            metavar="PATH",
+            help="Folder with data, results and runs. [default: ~/.sylva]",
+        ),
     ],
     "json": Annotated[
         bool, typer.Option("--json", help="Print one JSON document instead of text.")
@@ -60,7 +65,7 @@ COMMON_OPTIONS: dict[str, Any] = {
 class CommonOptions:
     """The values of the options that every command has."""
 
-    root: Path | None = None
+    root: str | None = None
     as_json: bool = False
 
     @property

@@ -148,12 +148,16 @@ def _print_next_steps(runs: Runs, details: Mapping[str, Any]) -> None:
 
 
 def print_report(name: str, report: Mapping[str, Any]) -> None:
-    """Print title, headline and rows of a report."""
+    """Print title, headline and rows of a report; of a saved model only the number of files."""
+    headline, rows = report["headline"], report["rows"]
+    # A deep forest has dozens of files; the folder is in the headline.
+    if report["kind"] == "saved-model":
+        headline, rows = headline | {"files": len(rows)}, []
     print(f"{report['title']}  [{name}]")
-    width = max((len(key) for key in report["headline"]), default=0)
-    for key, value in report["headline"].items():
+    width = max((len(key) for key in headline), default=0)
+    for key, value in headline.items():
         print(f"  {key.ljust(width)}  {cell(value)}")
-    print_table(report["rows"])
+    print_table(rows)
     print()
 
 

@@ -40,6 +40,7 @@ from pydantic import BaseModel
 from starlette.requests import ClientDisconnect
 
 from engine.errors import BadInput, SylvaError
+from engine.pipeline_file import parse_integer
 from engine.text import shown
 from nodes.models.fast_predict import with_fast_predict
 from nodes.models.model import FittedModel
@@ -105,6 +106,16 @@ ERRORS: dict[int | str, dict[str, Any]] = {
     415: {"description": "The content type is not JSON"},
     422: {"description": "Columns are missing or values have a wrong type; 'detail' lists them"},
 }
+WRONG_ADDRESS = {
+    404: "There is nothing at this address; / says what there is.",
+    405: "This address does not take this method; / says what there is.",
+}
+"""The message of each status that an address or a method which does not exist is answered with."""
+PREDICT_DESCRIPTION = (
+    "Send the rows as a list of objects that name the value of each column. `null` is a missing "
+    "value; columns that the model does not use are ignored. The answer has one prediction per "
+    "row, in the same order. `GET /schema` lists the columns and the limits."
+)
 COLUMN_TYPES = {
     "category": ["string", "null"],
     "time": ["string", "null"],
@@ -268,6 +279,7 @@ class Service:
             self._predict,
             methods=["POST"],
             summary="The class of each row and the probability of each class",
+            description=PREDICT_DESCRIPTION,
             dependencies=checks,
             response_model=PredictResponse,
             responses=ERRORS,
@@ -280,20 +292,26 @@ class Service:
         async def health() -> dict[str, str]:
             return {"status": "ok"}
 
+        @app.head("/schema", include_in_schema=False, dependencies=checks)
         @app.get("/schema", summary="Columns, classes and limits", dependencies=checks)
         async def schema() -> dict[str, Any]:
             return self.schema
 
+        @app.head("/openapi.json", include_in_schema=False, dependencies=checks)
         @app.get("/openapi.json", include_in_schema=False, dependencies=checks)
         async def openapi() -> JSONResponse:
             return JSONResponse(app.openapi())
 
+        @app.head("/docs", include_in_schema=False)
         @app.get("/docs", include_in_schema=False)
+        @app.head("/", include_in_schema=False)
         @app.get("/", include_in_schema=False)
         async def page(request: Request) -> Response:
             self._check_local(request)
             return Response(PAGE, media_type="text/html", headers=PAGE_HEADERS)
 
+        for status, message in WRONG_ADDRESS.items():
+            app.add_exception_handler(status, _always_answer(message))
         return app
 
     async def _predict(self, request: Request) -> Response:
@@ -386,6 +404,16 @@ class DirectRoute(APIRoute):
         return self.endpoint
 
 
+def _always_answer(message: str) -> Callable[[Request, Any], Coroutine[Any, Any, Response]]:
+    """Return a handler that answers an ``HTTPException`` with ``message`` as its text."""
+
+    async def answer(request: Request, error: HTTPException) -> Response:
+        """Return the error as JSON; its headers name the methods that are allowed."""
+        return JSONResponse({"detail": message}, error.status_code, error.headers)
+
+    return answer
+
+
 def _check_content_type(request: Request) -> None:
     """Refuse the content types that a web form can send to any address."""
     content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -400,10 +428,10 @@ def _check_content_type(request: Request) -> None:
 def _parse_json(body: bytes) -> Any:
     """Return the parsed body; raise ``HTTPException`` if it is not valid JSON."""
     try:
-        return json.loads(body, parse_constant=_refuse_constant)
+        return json.loads(body, parse_int=parse_integer, parse_constant=_refuse_constant)
     except RecursionError:
         raise HTTPException(400, "The request is nested too deeply.") from None
-    except ValueError as error:  # also: bytes that are not text, numbers of thousands of digits
+    except ValueError as error:  # also: bytes that are not text
         raise HTTPException(400, f"The request is not valid JSON: {error}.") from None
 
 

@@ -36,7 +36,7 @@ def main() -> None:
     """Check the workspace, choose a port, and serve until the user stops the process."""
     parser = argparse.ArgumentParser(prog="sylva studio", description="Start the studio.")
     parser.add_argument("--port", type=int)
-    parser.add_argument("--workspace", type=Path)
+    parser.add_argument("--workspace")
     parser.add_argument("--no-browser", action="store_true")
     options = parser.parse_args()
     try:

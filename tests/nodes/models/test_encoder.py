@@ -191,6 +191,8 @@ def test_missing_columns_are_named():
     encoder = TableEncoder.fit(table(a=[1.0], b=[2.0], c=[3.0]), "codes")
     with refused(naming="'a', 'c'"):
         encoder.transform(table(b=[1.0]).data)
+    with refused(naming=["'a', 'c'", "it has 'A'"]):
+        encoder.transform(table(A=[1.0], b=[1.0], d=[1.0]).data)
 
 
 WRONG = [

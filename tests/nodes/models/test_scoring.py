@@ -355,6 +355,15 @@ class TestRefusals:
         named = ("'steady', 'member'", "'count'", "'few'", "row 1", *COLOUR)
         refuse(model, write(data, tmp_path / "t.parquet"), *named)
 
+    def test_names_that_differ_in_case_only_are_said(self, table, model, tmp_path):
+        names = ["Amount" if name == "amount" else name for name in table.data.column_names]
+        source = write(table.data.rename_columns(names), tmp_path / "t.csv")
+        refuse(model, source, "lacks 'amount'", "it has 'Amount'")
+
+    def test_a_pipe_is_not_waited_for(self, model, tmp_path):
+        os.mkfifo(tmp_path / "t.csv")
+        refuse(model, tmp_path / "t.csv", "t.csv' is not a regular file")
+
     def test_numbers_in_a_csv_where_names_were(self, table, model, tmp_path):
         refuse(
             model,

@@ -1,9 +1,10 @@
-"""Tables fit the terminal they are printed on."""
+"""Tables fit the terminal they are printed on; a report is as short as it can be."""
 
 from __future__ import annotations
 
 import pytest
 
+from engine.values import Report
 from ui.cli import output
 
 ROWS = [
@@ -46,3 +47,16 @@ def test_columns_that_do_not_fit_are_counted(
 
 def test_nothing_is_printed_for_no_rows(capsys: pytest.CaptureFixture[str]) -> None:
     assert printed([], capsys) == []
+
+
+def test_of_a_saved_model_the_folder_and_the_number_of_files_are_printed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    files = [{"file": f"layer-{number}.npz", "bytes": 10} for number in range(43)]
+    headline = {"name": "mine", "folder": "models/mine"}
+    report = vars(Report("saved-model", "Saved 'mine'", headline, rows=files))
+    output.print_report("save", report)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1:] == ["  name    mine", "  folder  models/mine", "  files   43", ""]
+    output.print_report("save", report | {"kind": "other"})
+    assert "layer-42.npz" in capsys.readouterr().out

@@ -149,7 +149,11 @@ class TestPredict:
             (b'{"rows": ' + b'[{"a":' * 50_000, 400, "nested"),
             (b'{"rows": [{"amount": NaN}]}', 400, "NaN"),
             (b'{"rows": [{"amount": -Infinity}]}', 400, "-Infinity"),
-            (b'{"rows": [{"amount": ' + b"9" * 5000 + b"}]}", 400, "JSON"),
+            (
+                b'{"rows": [{"amount": ' + b"9" * 5000 + b"}]}",
+                422,
+                "'amount' is infinity",
+            ),
             (b"[]", 422, '{"rows"'),
             (b'{"rows": {}}', 422, '{"rows"'),
             (b'{"row": []}', 422, '{"rows"'),
@@ -178,7 +182,7 @@ class TestPredict:
         )
         answer = client.post("/predict", content=body)
         assert locations(answer) == [["body", "rows", 0, "count"]]
-        assert "too large" in refused(answer, 422)
+        assert "'count' is infinity" in refused(answer, 422)
 
     def test_a_huge_body_is_not_read_to_its_end(self, address):
         def parts() -> Iterator[bytes]:
@@ -308,7 +312,16 @@ class TestOther:
         assert client.post("/predict", json={"rows": [example]}).status_code == 200
         document = client.get("/openapi.json").json()
         assert document["openapi"] == "3.1.0" and "/predict" in document["paths"]
-        body = document["paths"]["/predict"]["post"]["requestBody"]["content"]["application/json"]
+        predict = document["paths"]["/predict"]["post"]
+        # Not the docstring of the function, which is for those who read the code.
+        assert predict["description"].startswith("Send the rows as")
+        assert "description" not in document["paths"]["/schema"]["get"]
+        assert {name: set(path) for name, path in document["paths"].items()} == {
+            "/predict": {"post"},
+            "/health": {"get"},
+            "/schema": {"get"},
+        }
+        body = predict["requestBody"]["content"]["application/json"]
         row = body["schema"]["properties"]["rows"]["items"]
         jsonschema.Draft202012Validator.check_schema(row)
         jsonschema.validate(rows[0], row)
@@ -331,16 +344,22 @@ class TestOther:
         ("method", "path", "status"),
         [
             ("GET", "/nope", 404),
+            ("POST", "/nope", 404),
             ("GET", "/predict", 405),
             ("DELETE", "/schema", 405),
             ("POST", "/health", 405),
         ],
     )
     def test_other_addresses_are_refused_as_json(self, client, method, path, status):
-        refused(client.request(method, path), status)
+        answer = client.request(method, path)
+        assert "; / says what there is." in refused(answer, status)
+        assert ("allow" in answer.headers) == (status == 405)
 
-    def test_a_monitor_may_ask_for_the_head_only(self, client):
-        assert client.head("/health").status_code == 200
+    @pytest.mark.parametrize("path", ["/health", "/", "/docs", "/schema", "/openapi.json"])
+    def test_a_monitor_may_ask_for_the_head_only(self, client, path):
+        answer, full = client.head(path), client.get(path)
+        assert answer.status_code == 200 and answer.content == b""
+        assert answer.headers["content-length"] == str(len(full.content))
 
     @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example:80", ""])
     def test_a_name_that_only_leads_here_is_refused(self, client, host):

@@ -335,8 +335,9 @@ def check_first_rows(model: str, source: str, file_format: dict[str, Any]) -> No
     It runs in a child process, so its arguments are plain data.
     """
     with read_lock(Path(model)):
-        checker = InputChecker(TableEncoder.from_json(describe_model(Path(model))["encoder"]))
+        encoder = TableEncoder.from_json(describe_model(Path(model))["encoder"])
     file = open_blocks(Path(source), FileFormat.from_json(file_format))
+    checker = InputChecker(encoder, present=file.names or ())
     check_names(file, checker)
     # LibSVM files have no column names.
     columns = [name for name in checker.encoder.names if file.names is None or name in file.names]
