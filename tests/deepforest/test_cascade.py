@@ -99,11 +99,11 @@ def replaced(record: LayerRecord) -> dict[str, Any]:
 
 
 def test_blocks_of_rows_are_predicted_like_all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    from deepforest import _blocks
+    from deepforest import _input
 
     model = grown(ScreenedForestClassifier)
     whole, represented = model.predict_proba(X), model.transform(X)
-    monkeypatch.setattr(_blocks, "BLOCK_ROWS", 40)
+    monkeypatch.setattr(_input, "BLOCK_ROWS", 40)
     np.testing.assert_array_equal(model.set_params(n_jobs=2).predict_proba(X), whole)
     np.testing.assert_array_equal(model.transform(X), represented)
 

@@ -131,12 +131,12 @@ def test_weights_with_fractions_leave_no_leaf_without_rows(seed: int) -> None:
 
 
 def test_blocks_and_single_rows_predict_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    from deepforest import _blocks
+    from deepforest import _input
 
     x, y = load_digits(return_X_y=True)
     model = HistForestClassifier(10, random_state=0).fit(x, y)
     whole = model.predict_proba(x)
-    monkeypatch.setattr(_blocks, "BLOCK_ROWS", 100)
+    monkeypatch.setattr(_input, "BLOCK_ROWS", 100)
     np.testing.assert_array_equal(model.set_params(n_jobs=2).predict_proba(x), whole)
     np.testing.assert_array_equal(model.predict_proba(x[7:8]), whole[7:8])
 
