@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from functools import cache
 
 import pytest
+
+MAIN = sys.modules["__main__"]
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -17,3 +20,10 @@ def one_search_for_components() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scanner, "scan_component_manifests", cache(scanner.scan_component_manifests))
         yield
+
+
+@pytest.fixture(autouse=True)
+def main_module() -> Iterator[None]:
+    """Put the main module back: a page under test replaces it, and new processes would run it."""
+    yield
+    sys.modules["__main__"] = MAIN
