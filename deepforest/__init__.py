@@ -30,12 +30,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ._files import BrokenModel
+    from ._fit_jobs import FitCancelled, FolderCheckpointer
     from .cascade import CascadeForestClassifier, CascadeForestRegressor
     from .forest import HistForestClassifier, HistForestRegressor
-    from .jobs import FitCancelled, FolderCheckpointer
     from .margin_forest import MarginForestClassifier
     from .presets import preset
-    from .record import LayerRecord
+    from .records import LayerRecord
     from .screening import ScreenedForestClassifier
     from .selection import MartSelector
 
@@ -58,11 +58,11 @@ _HOME = {
     "BrokenModel": "_files",
     "CascadeForestClassifier": "cascade",
     "CascadeForestRegressor": "cascade",
-    "FitCancelled": "jobs",
-    "FolderCheckpointer": "jobs",
+    "FitCancelled": "_fit_jobs",
+    "FolderCheckpointer": "_fit_jobs",
     "HistForestClassifier": "forest",
     "HistForestRegressor": "forest",
-    "LayerRecord": "record",
+    "LayerRecord": "records",
     "MarginForestClassifier": "margin_forest",
     "MartSelector": "selection",
     "ScreenedForestClassifier": "screening",

@@ -16,13 +16,13 @@ import numpy.typing as npt
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_array
 
+from ._base import CascadeClassifier
+from ._fit_jobs import Checkpointer, FitEvent
+from ._grow import GrowingCascade, GrowthState, TrainingData, check_choice, read_pair
 from ._input import checked_weights, keep_arguments
-from .classifier import CascadeClassifier
-from .growing import GrowingCascade, GrowthState, TrainingData, check_choice, read_pair
-from .growth import scorer
-from .jobs import Checkpointer, Event
-from .layer import LayerFit
-from .learners import Task
+from ._layer import LayerFit
+from .early_stopping import scorer
+from .learners import Target
 from .mixture import blend_weights, mixture_weights
 
 Array = npt.NDArray[Any]
@@ -214,18 +214,18 @@ class CascadeForestRegressor(RegressorMixin, _Combining):  # type: ignore[misc]
         validation: tuple[Any, Any] | None = None,
         checkpoint: str | Path | Checkpointer | None = None,
         executor: Executor | None = None,
-        listener: Callable[[Event], None] | None = None,
+        listener: Callable[[FitEvent], None] | None = None,
         cancelled: Callable[[], bool] | None = None,
     ) -> Self:
         """Grow the cascade on ``X`` and the numbers ``y``; see ``CascadeForestClassifier.fit``."""
         values, y = self._read_fit(X, y)
         target = np.asarray(check_array(y, ensure_2d=False, dtype=np.float64, input_name="y"))
         weights = None if sample_weight is None else checked_weights(sample_weight, values)
-        data = TrainingData(values, Task(target, 0), weights, weights)
+        data = TrainingData(values, Target(target, 0), weights, weights)
         watched = None
         if validation is not None:
             rows, truth = read_pair(self, validation)
-            watched = TrainingData(rows, Task(np.asarray(truth, np.float64), 0), None, None)
+            watched = TrainingData(rows, Target(np.asarray(truth, np.float64), 0), None, None)
         runner = self._runner(checkpoint, executor, listener, cancelled)
         return self._fit(data, scorer(self.metric, None), watched, runner)
 

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ._base import CascadeClassifier
+from ._grow import GrowthState
 from ._input import check_whole, keep_arguments
+from ._layer import LayerFit
 from .arithmetic import weighted_sum
-from .classifier import CascadeClassifier
-from .growing import GrowthState
-from .layer import LayerFit
 from .learners import Learner, RandomForest
 from .margins import best_alpha, best_alphas, margins, row_weights
 

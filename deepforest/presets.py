@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ._base import CascadeClassifier
 from .cascade import MART_CLASSES, CascadeForestClassifier
-from .classifier import CascadeClassifier
 from .margin_forest import MarginForestClassifier
 from .screening import ScreenedForestClassifier
 

@@ -16,10 +16,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from ._files import BrokenModel, Pack, read_model, write_model
 from ._input import TableReader, TabularEstimator, json_param, read_params
+from ._layer import Layer, pack_layer, unpack_layer
 from .forest.binning import Binner
-from .layer import Layer, pack_layer, unpack_layer
 from .learners import make_learners
-from .record import LayerRecord
+from .records import LayerRecord
 
 Array = npt.NDArray[Any]
 

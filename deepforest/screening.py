@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ._base import CascadeClassifier
+from ._grow import GrowthState
 from ._input import keep_arguments
-from .classifier import CascadeClassifier
-from .growing import GrowthState
-from .layer import LayerFit
+from ._layer import LayerFit
 from .learners import Learner
 
 Array = npt.NDArray[Any]

@@ -15,9 +15,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
+from ._features import Features
 from ._input import TabularEstimator, check_whole, checked_weights, keep_arguments
-from .features import Features
-from .learners import Mart, Part, Task
+from .learners import FitSlice, Mart, Target
 from .learners.mart import FittedMart
 
 Array = npt.NDArray[Any]
@@ -79,25 +79,25 @@ class MartSelector(SelectorMixin, TabularEstimator):  # type: ignore[misc]
             trees=self.trees, learning_rate=self.learning_rate, leaves=self.leaves, row_share=1.0
         )
         # A fit needs rows to predict; one is enough, as only the gains are used.
-        fit = mart.fit(features, self._task(y), Part(rows, rows[:1], weights, seed))
+        fit = mart.fit(features, self._task(y), FitSlice(rows, rows[:1], weights, seed))
         assert isinstance(fit.model, FittedMart)
         # Equations 5 and 6 of Zhang et al.: I_j² = 1/M · Σ_m Σ_l i_l²·[v_l = j], the improvement of
         # all splits l on feature j, averaged over the M trees.
         self.importances_ = fit.model.gains() / self.trees
         return self
 
-    def _task(self, y: Array) -> Task:
+    def _task(self, y: Array) -> Target:
         """Return the target as classes or numbers."""
         if self.target not in ("auto", "classes", "numbers"):
             raise ValueError(f"target is {self.target!r}; give 'auto', 'classes' or 'numbers'")
         if self.target == "numbers" or (
             self.target == "auto" and type_of_target(y).startswith("continuous")
         ):
-            return Task(np.asarray(y, float), 0)
+            return Target(np.asarray(y, float), 0)
         classes, codes = np.unique(y, return_inverse=True)
         if len(classes) < 2:
             raise ValueError("y has only one class; the selection needs at least two")
-        return Task(codes, len(classes))
+        return Target(codes, len(classes))
 
     def _get_support_mask(self) -> Array:
         """Return which features are kept, as flags."""

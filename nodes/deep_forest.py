@@ -32,8 +32,8 @@ from nodes.models.training import (
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
-    from deepforest.jobs import Event
-    from deepforest.record import LayerRecord
+    from deepforest._fit_jobs import FitEvent
+    from deepforest.records import LayerRecord
 
 Share = Annotated[float, Field(gt=0, le=1)]
 Depth = Annotated[int, Field(ge=1, le=1000)]
@@ -264,7 +264,7 @@ def fit(ctx: NodeContext, rows: TrainingRows, cascade: Any) -> None:
     A fit that was finished before a crash is read from the checkpoint instead of being repeated.
     Raise ``Cancelled`` if the run is cancelled.
     """
-    from deepforest.jobs import FitCancelled
+    from deepforest._fit_jobs import FitCancelled
 
     _compile_kernels_for(ctx, rows, cascade)
     cascade.set_params(categorical_features=rows.categorical, n_jobs=ctx.threads)
@@ -322,9 +322,9 @@ class FitProgress:
     last_score: str = ""
     published: dict[int, LayerRecord] = field(default_factory=dict)
 
-    def on_event(self, event: Event) -> None:
+    def on_event(self, event: FitEvent) -> None:
         """Process one event: a finished layer, or a fit that changed its state."""
-        from deepforest.record import LayerRecord
+        from deepforest.records import LayerRecord
 
         if isinstance(event.result, LayerRecord):
             self._finish_layer(event.result)
@@ -341,7 +341,7 @@ class FitProgress:
         max_layers: int = self.cascade.max_layers
         return min(self.layer - 1 + of_layer, max_layers) / max_layers
 
-    def _count(self, event: Event) -> None:
+    def _count(self, event: FitEvent) -> None:
         """Update the counters and report the fit as a subtask of the node."""
         seconds = getattr(event.result, "seconds", None)
         self.ctx.subtask(event.place, SUBTASK_STATES[event.state], seconds)

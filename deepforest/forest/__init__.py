@@ -2,7 +2,7 @@
 
 - ``binning``     features as one byte per value, shared by all learners
 - ``kernels``     growing one tree, compiled
-- ``growing``     growing a forest on a binned matrix, with the class vectors of held-out rows
+- ``forest``      growing a forest on a binned matrix, with the class vectors of held-out rows
 - ``prediction``  passing rows down the trees, compiled
 - ``estimators``  ``HistForestClassifier`` and ``HistForestRegressor``
 
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .binning import BinnedMatrix, Binner
     from .estimators import HistForestClassifier, HistForestRegressor
-    from .growing import Forest, ForestSettings, GrownForest, grow_forest
+    from .forest import Forest, ForestSettings, GrownForest, grow_forest
 
 __all__ = [
     "BinnedMatrix",
@@ -33,12 +33,12 @@ __all__ = [
 _HOME = {
     "BinnedMatrix": "binning",
     "Binner": "binning",
-    "Forest": "growing",
-    "ForestSettings": "growing",
-    "GrownForest": "growing",
+    "Forest": "forest",
+    "ForestSettings": "forest",
+    "GrownForest": "forest",
     "HistForestClassifier": "estimators",
     "HistForestRegressor": "estimators",
-    "grow_forest": "growing",
+    "grow_forest": "forest",
 }
 
 

@@ -86,7 +86,7 @@ def use_kernels(part: str) -> None:
 
     from ..arithmetic import class_probabilities, row_products
     from .binning import Binner
-    from .growing import ForestSettings, grow_forest
+    from .forest import ForestSettings, grow_forest
 
     values = np.random.default_rng(0).normal(size=(ROWS, 4))
     settings = ForestSettings(n_trees=2, max_depth=2)

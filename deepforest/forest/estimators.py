@@ -32,7 +32,7 @@ from .._input import (
     read_params,
 )
 from .binning import MAX_BINS, Binner
-from .growing import Forest, ForestSettings, GrownForest, check_forest, grow_forest
+from .forest import Forest, ForestSettings, GrownForest, check_forest, grow_forest
 
 Array = npt.NDArray[Any]
 

@@ -16,10 +16,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
 from typing import Any
 
-from .base import Fit, Fitted, Learner, Part, Task
+from .base import Fit, FitSlice, Fitted, Learner, Target
 from .forests import FORESTS, CompletelyRandomForest, ExtraTrees, FittedForest, RandomForest
 from .mart import FittedMart, Mart
-from .scikit import FittedScikit, Scikit
+from .sklearn_estimator import FittedScikit, Scikit
 
 LEARNERS: dict[str, type[Learner]] = {learner.kind: learner for learner in (*FORESTS, Mart, Scikit)}
 FITTED: dict[str, type[Fitted]] = {
@@ -32,13 +32,13 @@ __all__ = [
     "CompletelyRandomForest",
     "ExtraTrees",
     "Fit",
+    "FitSlice",
     "Fitted",
     "Learner",
     "Mart",
-    "Part",
     "RandomForest",
     "Scikit",
-    "Task",
+    "Target",
     "make_learner",
     "make_learners",
 ]

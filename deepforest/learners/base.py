@@ -1,7 +1,7 @@
 """Define the interface between a cascade and its learners.
 
-- ``Task``      the target: classes or numbers, one per row
-- ``Part``      the rows, weights and seed of one fit
+- ``Target``      the target: classes or numbers, one per row
+- ``FitSlice``      the rows, weights and seed of one fit
 - ``Learner``   the params of a learner, from which it fits; a kind is one subclass
 - ``Fitted``    a fitted learner: vectors of new rows, importances, and itself as plain data
 - ``Fit``       the result of a fit: the fitted learner, and vectors of rows it was not trained on
@@ -17,15 +17,15 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
+from .._features import Features
 from .._files import Pack
 from .._input import as_json, check_whole
-from ..features import Features
 
 Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
-class Task:
+class Target:
     """Hold the target of all rows: class numbers below ``n_classes``, or numbers if it is 0."""
 
     target: Array
@@ -38,7 +38,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Part:
+class FitSlice:
     """Describe one fit: the rows it is trained on, and those it predicts.
 
     ``rows`` and ``held_out`` are ascending. With ``held_out`` None the training rows are predicted,
@@ -83,7 +83,7 @@ class Fitted(ABC):
 
 
 class Fit(NamedTuple):
-    """Hold a fitted learner, and its vectors of the rows of ``Part.predict_rows``.
+    """Hold a fitted learner, and its vectors of the rows of ``FitSlice.predict_rows``.
 
     A row that every tree had in its bag has NaN.
     """
@@ -110,7 +110,7 @@ class Learner(ABC):
         """Make the view of the features that all fits share, before the first of them starts."""
 
     @abstractmethod
-    def fit(self, features: Features, task: Task, part: Part) -> Fit:
+    def fit(self, features: Features, task: Target, part: FitSlice) -> Fit:
         """Fit on the rows of ``part`` and predict its ``predict_rows``."""
 
     @property

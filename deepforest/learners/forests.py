@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 
 import numpy.typing as npt
 
+from .._features import Features
 from .._files import Pack
 from .._input import check_whole
-from ..features import Features
-from ..forest.growing import Forest, ForestSettings, check_forest, grow_forest, n_candidates
-from .base import Fit, Fitted, Learner, Part, Task, known
+from ..forest.forest import Forest, ForestSettings, check_forest, grow_forest, n_candidates
+from .base import Fit, FitSlice, Fitted, Learner, Target, known
 
 Array = npt.NDArray[Any]
 
@@ -80,7 +80,7 @@ class ForestLearner(Learner):
         """Bin the features."""
         features.binned()
 
-    def fit(self, features: Features, task: Task, part: Part) -> Fit:
+    def fit(self, features: Features, task: Target, part: FitSlice) -> Fit:
         """Grow the forest; held-out or out-of-bag rows are predicted while the trees grow."""
         out_of_bag = part.held_out is None
         grown = grow_forest(

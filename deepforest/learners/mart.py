@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .._features import DATASET, Features
 from .._files import Pack
 from .._input import check_whole
 from ..arithmetic import class_probabilities
-from ..features import DATASET, Features
 from ..lightgbm_text import check_text, trees_only
-from .base import Fit, Fitted, Learner, Part, Task, check_share
+from .base import Fit, FitSlice, Fitted, Learner, Target, check_share
 
 Array = npt.NDArray[Any]
 
@@ -106,7 +106,7 @@ class Mart(Learner):
         """Let LightGBM bin the features, once for all fits."""
         features.dataset()
 
-    def fit(self, features: Features, task: Task, part: Part) -> Fit:
+    def fit(self, features: Features, task: Target, part: FitSlice) -> Fit:
         """Fit on the rows of ``part``, which share the bins of all rows."""
         import lightgbm
 
@@ -124,7 +124,7 @@ class Mart(Learner):
         model = FittedMart(booster, task.n_classes)
         return Fit(model, model.predict(features.dense(part.predict_rows)).astype(np.float32))
 
-    def _settings(self, n_classes: int, part: Part) -> dict[str, Any]:
+    def _settings(self, n_classes: int, part: FitSlice) -> dict[str, Any]:
         """Return the parameters of LightGBM."""
         objective = {0: "regression", 2: "binary"}.get(n_classes, "multiclass")
         # A bag must not be empty: with very few rows, each tree sees all of them.

@@ -18,7 +18,7 @@ import numpy as np
 from deepforest.inspection import USUAL, agreements
 from deepforest.margins import margins
 from deepforest.metrics import Metric
-from deepforest.record import MARGIN_BINS, MarginRecord
+from deepforest.records import MARGIN_BINS, MarginRecord
 from engine.node_types import NodeContext
 from engine.values import Table
 from nodes.models.model import FittedModel, with_threads

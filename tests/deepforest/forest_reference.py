@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from deepforest.forest.growing import Forest
+from deepforest.forest.forest import Forest
 from deepforest.forest.prediction import LEAF, SHARED
 
 Array = npt.NDArray[Any]

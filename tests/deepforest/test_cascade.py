@@ -28,7 +28,7 @@ from deepforest import (
     preset,
 )
 from deepforest.presets import PRESETS
-from deepforest.record import LayerRecord
+from deepforest.records import LayerRecord
 from tests.expect import refused
 
 FEW = [{"kind": "random_forest", "trees": 8}, {"kind": "completely_random_forest", "trees": 8}]

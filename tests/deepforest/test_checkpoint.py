@@ -19,8 +19,8 @@ from sklearn.naive_bayes import GaussianNB
 
 from deepforest import CascadeForestClassifier, CascadeForestRegressor, MartSelector
 from deepforest._files import Pack
-from deepforest.jobs import Event, FolderCheckpointer
-from deepforest.layer import unpack_fit
+from deepforest._fit_jobs import FitEvent, FolderCheckpointer
+from deepforest._layer import unpack_fit
 from tests.expect import refused
 
 FOREST = {"kind": "random_forest", "trees": 4}
@@ -165,7 +165,7 @@ class Told:
     def __init__(self) -> None:
         self.events: list[tuple[str, str]] = []
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: FitEvent) -> None:
         if "-fold-" in event.key:
             self.events.append((event.state, event.key))
 
@@ -183,7 +183,7 @@ def killed_when(state: str, times: int, folder: Path) -> Told:
         assert process.stdin is not None
         assert process.stdout is not None
         for line in process.stdout:
-            told(Event(line.split()[1], line.split()[0]))
+            told(FitEvent(line.split()[1], line.split()[0]))
             if len(told[state]) == times:
                 process.send_signal(signal.SIGKILL)
                 break

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_classification
 
-from deepforest.features import AUGMENT, DATASET, Features
+from deepforest._features import AUGMENT, DATASET, Features
 from deepforest.forest.binning import Binner
 
 RNG = np.random.default_rng(0)
@@ -67,7 +67,7 @@ def test_views_of_the_raw_features_are_made_once(
     raw_matrix, raw_binner, raw_dataset = there.binned(), there.binner, there.dataset()
     raw_bins = raw_matrix.columns[:3].copy()
     made = []
-    monkeypatch.setattr("deepforest.features._new_dataset", _remember(made))
+    monkeypatch.setattr("deepforest._features._new_dataset", _remember(made))
     for vectors in (FIRST, SECOND):
         there.add(vectors)
         assert there.binned() is raw_matrix
@@ -80,7 +80,7 @@ def test_views_of_the_raw_features_are_made_once(
 
 
 def _remember(made: list[tuple[int, ...]]) -> Any:
-    from deepforest.features import _new_dataset
+    from deepforest._features import _new_dataset
 
     def new_dataset(values: np.ndarray, categorical: list[int]) -> Any:
         made.append(values.shape)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from deepforest.forest import BinnedMatrix, Binner, ForestSettings, GrownForest, grow_forest
 from deepforest.forest import kernels as K  # noqa: N812
-from deepforest.forest.growing import Forest, check_forest
+from deepforest.forest.forest import Forest, check_forest
 from tests.expect import refused
 
 from . import forest_reference as reference

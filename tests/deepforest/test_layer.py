@@ -12,11 +12,11 @@ from sklearn.linear_model import LinearRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 
-from deepforest import layer as layers
+from deepforest import _layer as layers
+from deepforest._features import Features
 from deepforest._files import Pack
-from deepforest.features import Features
-from deepforest.jobs import Event, JobRunner
-from deepforest.layer import (
+from deepforest._fit_jobs import FitEvent, JobRunner
+from deepforest._layer import (
     FitResult,
     LayerFit,
     LayerPlan,
@@ -25,22 +25,22 @@ from deepforest.layer import (
     gather_vectors,
     seed_of,
 )
-from deepforest.learners import Fit, Fitted, Learner, Part, Task, make_learners
+from deepforest.learners import Fit, FitSlice, Fitted, Learner, Target, make_learners
 
 KINDS = ["random_forest", "extra_trees", "completely_random_forest", "mart"]
 
 
-def task_of(target: Any, n_classes: int = 0) -> Task:
-    return Task(np.asarray(target, np.int32 if n_classes else float), n_classes)
+def task_of(target: Any, n_classes: int = 0) -> Target:
+    return Target(np.asarray(target, np.int32 if n_classes else float), n_classes)
 
 
-def iris() -> tuple[Features, Task]:
+def iris() -> tuple[Features, Target]:
     x, y = load_iris(return_X_y=True)
     return Features(x, np.zeros(4, bool), learning=True), task_of(y, 3)
 
 
 def fit(
-    learners: Any, features: Features, task: Task, *, n_jobs: int = 1, **settings: Any
+    learners: Any, features: Features, task: Target, *, n_jobs: int = 1, **settings: Any
 ) -> LayerFit:
     plan = {
         "number": 1,
@@ -134,12 +134,12 @@ class Spy(Learner):
     """Remembers what it was given."""
 
     kind = "spy"
-    log: list[Part] = field(default_factory=list, compare=False)
+    log: list[FitSlice] = field(default_factory=list, compare=False)
 
     def prepare(self, features: Features) -> None:
         pass
 
-    def fit(self, features: Features, task: Task, part: Part) -> Fit:
+    def fit(self, features: Features, task: Target, part: FitSlice) -> Fit:
         self.log.append(part)
         return Fit(Silent(), np.zeros((len(part.predict_rows), task.n_outputs), np.float32))
 
@@ -161,8 +161,8 @@ class Silent(Fitted):
         return cls()
 
 
-def spied(**settings: Any) -> list[Part]:
-    log: list[Part] = []
+def spied(**settings: Any) -> list[FitSlice]:
+    log: list[FitSlice] = []
     features, task = iris()
     fit([Spy(log=log), Spy(log=log)], features, task, **settings)
     return log
@@ -310,7 +310,7 @@ def test_a_layer_is_the_same_after_it_was_packed() -> None:
 def test_a_learners_vectors_are_gathered_as_soon_as_its_own_fits_are_there() -> None:
     told: list[str] = []
 
-    def listen(event: Event) -> None:
+    def listen(event: FitEvent) -> None:
         if event.state == "finished":
             told.append(event.key)
 

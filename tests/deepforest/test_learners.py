@@ -19,20 +19,20 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
+from deepforest._features import Features
 from deepforest._files import Pack
-from deepforest.features import Features
-from deepforest.jobs import FolderCheckpointer
+from deepforest._fit_jobs import FolderCheckpointer
 from deepforest.learners import (
     FITTED,
     CompletelyRandomForest,
     ExtraTrees,
     Fit,
+    FitSlice,
     Learner,
     Mart,
-    Part,
     RandomForest,
     Scikit,
-    Task,
+    Target,
     make_learner,
     make_learners,
 )
@@ -50,15 +50,15 @@ def features_of(x: Any, categorical: tuple[int, ...] = (), **settings: Any) -> F
     )
 
 
-def flowers(n_classes: int = 3) -> tuple[Features, Task]:
+def flowers(n_classes: int = 3) -> tuple[Features, Target]:
     """Iris with three classes, two, or (0) a length as the target."""
     x, y = load_iris(return_X_y=True)
     if n_classes == 0:
-        return features_of(x[:, :3]), Task(x[:, 3], 0)
-    return features_of(x), Task(np.minimum(y, n_classes - 1).astype(np.int32), n_classes)
+        return features_of(x[:, :3]), Target(x[:, 3], 0)
+    return features_of(x), Target(np.minimum(y, n_classes - 1).astype(np.int32), n_classes)
 
 
-def fitted(learner: Learner, features: Features, task: Task, part: Part) -> Fit:
+def fitted(learner: Learner, features: Features, task: Target, part: FitSlice) -> Fit:
     learner.prepare(features)
     return learner.fit(features, task, part)
 
@@ -100,7 +100,7 @@ def test_any_scikit_learn_estimator_is_a_learner(estimator: Any, in_a_list: bool
     assert isinstance(learner, Scikit)
     assert learner.estimator is estimator
     features, task = flowers()
-    vectors = fitted(learner, features, task, Part(EVEN, ODD, None, 0)).vectors
+    vectors = fitted(learner, features, task, FitSlice(EVEN, ODD, None, 0)).vectors
     assert (vectors.argmax(axis=1) == task.target[ODD]).mean() > 0.9
 
 
@@ -183,7 +183,7 @@ def test_vectors_of_held_out_rows_are_what_the_model_says_of_them(
     kind: str, n_classes: int
 ) -> None:
     features, task = flowers(n_classes)
-    fit = fitted(small(kind), features, task, Part(EVEN, ODD, None, 3))
+    fit = fitted(small(kind), features, task, FitSlice(EVEN, ODD, None, 3))
     assert fit.vectors.shape == (len(ODD), max(n_classes, 1))
     assert fit.vectors.dtype == np.float32
     np.testing.assert_allclose(fit.vectors, fit.model.vectors(features)[ODD], atol=1e-5)
@@ -198,7 +198,7 @@ def test_vectors_of_held_out_rows_are_what_the_model_says_of_them(
 @pytest.mark.parametrize("kind", FORESTS)
 def test_out_of_bag_vectors_are_of_the_training_rows(kind: str, n_classes: int) -> None:
     features, task = flowers(n_classes)
-    fit = fitted(small(kind, trees=30), features, task, Part(EVEN, None, None, 3))
+    fit = fitted(small(kind, trees=30), features, task, FitSlice(EVEN, None, None, 3))
     assert fit.vectors.shape == (len(EVEN), max(n_classes, 1))
     assert np.isfinite(fit.vectors).all()
     assert not np.allclose(fit.vectors, fit.model.vectors(features)[EVEN], atol=1e-3)
@@ -207,7 +207,7 @@ def test_out_of_bag_vectors_are_of_the_training_rows(kind: str, n_classes: int) 
 @pytest.mark.parametrize("kind", FORESTS)
 def test_a_row_in_every_bag_has_no_vector(kind: str) -> None:
     features, task = flowers()
-    vectors = fitted(small(kind, trees=1), features, task, Part(EVEN, None, None, 3)).vectors
+    vectors = fitted(small(kind, trees=1), features, task, FitSlice(EVEN, None, None, 3)).vectors
     in_bag = np.isnan(vectors).all(axis=1)
     assert (np.isnan(vectors).any(axis=1) == in_bag).all()
     assert 0.5 < in_bag.mean() < 0.75  # 1 - 1/e
@@ -217,7 +217,7 @@ def test_a_row_in_every_bag_has_no_vector(kind: str) -> None:
 def test_the_seed_decides(kind: str) -> None:
     features, task = flowers()
     one, same, other = (
-        fitted(small(kind), features, task, Part(EVEN, ODD, None, seed)).vectors
+        fitted(small(kind), features, task, FitSlice(EVEN, ODD, None, seed)).vectors
         for seed in (1, 1, 2**32 - 1)
     )
     np.testing.assert_array_equal(one, same)
@@ -228,7 +228,8 @@ def test_the_seed_reaches_a_scikit_learn_estimator_inside_a_pipeline() -> None:
     features, task = flowers()
     learner = make_learner(make_pipeline(StandardScaler(), RandomForestClassifier(3)))
     one, same, other = (
-        fitted(learner, features, task, Part(EVEN, ODD, None, seed)).vectors for seed in (1, 1, 2)
+        fitted(learner, features, task, FitSlice(EVEN, ODD, None, seed)).vectors
+        for seed in (1, 1, 2)
     )
     np.testing.assert_array_equal(one, same)
     assert not np.array_equal(one, other)
@@ -242,10 +243,10 @@ def test_sample_weights_reach_the_learner(kind: str, n_classes: int) -> None:
     tree = DecisionTreeClassifier() if n_classes else DecisionTreeRegressor()
     learner = make_learner(tree) if kind == "scikit" else small(kind, trees=60)
     features = features_of(np.zeros((300, 2)))
-    task = Task(target.astype(np.int32 if n_classes else float), n_classes)
+    task = Target(target.astype(np.int32 if n_classes else float), n_classes)
     weights = np.where(target == 1, 3.0, 1.0)
     vectors = fitted(
-        learner, features, task, Part(np.arange(250), np.arange(250, 300), weights, 0)
+        learner, features, task, FitSlice(np.arange(250), np.arange(250, 300), weights, 0)
     ).vectors
     assert vectors[:, -1] == pytest.approx(0.75, abs=0.02)
 
@@ -254,14 +255,17 @@ def test_an_estimator_that_takes_no_weights_is_named_when_there_are_some() -> No
     features, task = flowers()
     with refused(ValueError, naming=["KNeighborsClassifier", "weights"]):
         fitted(
-            make_learner(KNeighborsClassifier()), features, task, Part(EVEN, ODD, np.ones(150), 0)
+            make_learner(KNeighborsClassifier()),
+            features,
+            task,
+            FitSlice(EVEN, ODD, np.ones(150), 0),
         )
 
 
 def test_an_estimator_without_probabilities_is_named() -> None:
     features, task = flowers()
     with refused(ValueError, naming=["LinearSVC", "predict_proba"]):
-        fitted(make_learner(LinearSVC()), features, task, Part(EVEN, ODD, None, 0))
+        fitted(make_learner(LinearSVC()), features, task, FitSlice(EVEN, ODD, None, 0))
 
 
 @pytest.mark.parametrize("n_classes", [3, 2])
@@ -270,7 +274,9 @@ def test_a_class_that_is_absent_from_the_rows_has_no_share(kind: str, n_classes:
     features, task = flowers(n_classes)
     rows = np.flatnonzero(task.target < n_classes - 1)
     learner = make_learner(GaussianNB()) if kind == "scikit" else small(kind)
-    fit = fitted(learner, features, task, Part(rows, np.setdiff1d(np.arange(150), rows), None, 0))
+    fit = fitted(
+        learner, features, task, FitSlice(rows, np.setdiff1d(np.arange(150), rows), None, 0)
+    )
     assert fit.vectors.shape[1] == n_classes
     assert fit.vectors[:, -1].max() < 1e-3
     if kind != "scikit":
@@ -284,7 +290,9 @@ def test_importances_are_shares_of_the_features_unless_trees_are_blind_to_the_ta
     kind: str,
 ) -> None:
     features, task = flowers()
-    importances = fitted(small(kind), features, task, Part(EVEN, ODD, None, 0)).model.importances(4)
+    importances = fitted(
+        small(kind), features, task, FitSlice(EVEN, ODD, None, 0)
+    ).model.importances(4)
     assert importances.shape == (4,)
     assert importances.sum() == pytest.approx(0 if kind == "completely_random_forest" else 1)
 
@@ -294,7 +302,7 @@ def test_importances_of_an_estimator_are_its_own_if_it_has_any(
     estimator: Any, total: float
 ) -> None:
     features, task = flowers()
-    model = fitted(make_learner(estimator), features, task, Part(EVEN, ODD, None, 0)).model
+    model = fitted(make_learner(estimator), features, task, FitSlice(EVEN, ODD, None, 0)).model
     assert model.importances(4).sum() == pytest.approx(total)
 
 
@@ -302,9 +310,12 @@ def test_importances_of_an_estimator_are_its_own_if_it_has_any(
 def test_categories_that_only_a_set_can_tell_apart(kind: str) -> None:
     levels = np.random.default_rng(0).integers(0, 12, 600).astype(float)
     features = features_of(levels[:, None], categorical=(0,))
-    task = Task(np.isin(levels, [1, 4, 5, 10]).astype(np.int32), 2)
+    task = Target(np.isin(levels, [1, 4, 5, 10]).astype(np.int32), 2)
     vectors = fitted(
-        small(kind, trees=30), features, task, Part(np.arange(400), np.arange(400, 600), None, 0)
+        small(kind, trees=30),
+        features,
+        task,
+        FitSlice(np.arange(400), np.arange(400, 600), None, 0),
     ).vectors
     assert (vectors.argmax(axis=1) == task.target[400:]).all()
 
@@ -314,7 +325,7 @@ def test_rows_with_missing_values_are_learned_from(kind: str) -> None:
     x, y = load_iris(return_X_y=True)
     x = np.where(np.random.default_rng(0).random(x.shape) < 0.2, np.nan, x)
     vectors = fitted(
-        small(kind), features_of(x), Task(y.astype(np.int32), 3), Part(EVEN, ODD, None, 0)
+        small(kind), features_of(x), Target(y.astype(np.int32), 3), FitSlice(EVEN, ODD, None, 0)
     ).vectors
     assert (vectors.argmax(axis=1) == y[ODD]).mean() > 0.85
 
@@ -322,7 +333,7 @@ def test_rows_with_missing_values_are_learned_from(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_rows_have_no_vectors(kind: str) -> None:
     features, task = flowers()
-    model = fitted(small(kind), features, task, Part(EVEN, ODD, None, 0)).model
+    model = fitted(small(kind), features, task, FitSlice(EVEN, ODD, None, 0)).model
     assert model.vectors(features.take(np.zeros(0, int))).shape == (0, 3)
 
 
@@ -331,7 +342,10 @@ def test_regression_is_about_right(kind: str) -> None:
     x, y = load_diabetes(return_X_y=True)
     held_out = np.arange(300, 442)
     vectors = fitted(
-        small(kind, trees=40), features_of(x), Task(y, 0), Part(np.arange(300), held_out, None, 0)
+        small(kind, trees=40),
+        features_of(x),
+        Target(y, 0),
+        FitSlice(np.arange(300), held_out, None, 0),
     ).vectors
     assert 1 - np.mean((vectors[:, 0] - y[held_out]) ** 2) / y[held_out].var() > 0.3
 
@@ -343,7 +357,7 @@ def test_regression_is_about_right(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_kept_learner_says_the_same(kind: str, n_classes: int, tmp_path: Path) -> None:
     features, task = flowers(n_classes)
-    model = fitted(small(kind), features, task, Part(EVEN, ODD, None, 0)).model
+    model = fitted(small(kind), features, task, FitSlice(EVEN, ODD, None, 0)).model
     folder = FolderCheckpointer(tmp_path)
     folder.save("model", model.pack())
     pack = folder.load("model")
@@ -355,7 +369,7 @@ def test_a_kept_learner_says_the_same(kind: str, n_classes: int, tmp_path: Path)
 
 def test_a_scikit_learn_estimator_has_no_plain_form_and_says_what_to_do() -> None:
     features, task = flowers()
-    model = fitted(make_learner(GaussianNB()), features, task, Part(EVEN, ODD, None, 0)).model
+    model = fitted(make_learner(GaussianNB()), features, task, FitSlice(EVEN, ODD, None, 0)).model
     with refused(TypeError, naming=["GaussianNB", "pickle", "joblib.dump"]):
         model.pack()
     with refused(ValueError, naming="scikit-learn"):
@@ -366,7 +380,7 @@ def test_a_scikit_learn_estimator_has_no_plain_form_and_says_what_to_do() -> Non
 def forest() -> Pack:
     features, task = flowers()
     return fitted(
-        small("random_forest", max_depth=2), features, task, Part(EVEN, ODD, None, 0)
+        small("random_forest", max_depth=2), features, task, FitSlice(EVEN, ODD, None, 0)
     ).model.pack()
 
 
@@ -411,7 +425,7 @@ def test_a_forest_of_other_features_or_classes_is_refused(
 def mart() -> Pack:
     features, task = flowers()
     return fitted(
-        small("mart", trees=2, leaves=4, min_rows=5), features, task, Part(EVEN, ODD, None, 0)
+        small("mart", trees=2, leaves=4, min_rows=5), features, task, FitSlice(EVEN, ODD, None, 0)
     ).model.pack()
 
 

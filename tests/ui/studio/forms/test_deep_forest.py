@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from deepforest.layer import n_fits
+from deepforest._layer import n_fits
 from deepforest.learners import make_learners
 from deepforest.presets import PRESETS, preset
 from nodes.deep_forest import DeepForestParams

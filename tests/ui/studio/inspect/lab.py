@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 
 from deepforest.inspection import agreement, learner_scores, scatter_ratio
 from deepforest.margins import margins
-from deepforest.record import MarginRecord
+from deepforest.records import MarginRecord
 from engine.pipeline import Edge, Node, Pipeline
 from engine.store import Artifact
 from nodes.inspection.layers import UNKNOWN, Layers

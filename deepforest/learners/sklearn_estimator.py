@@ -10,9 +10,9 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, clone, is_classifier, is_regressor
 from sklearn.utils.validation import has_fit_parameter
 
+from .._features import Features
 from .._files import Pack
-from ..features import Features
-from .base import Fit, Fitted, Learner, Part, Task
+from .base import Fit, FitSlice, Fitted, Learner, Target
 
 Array = npt.NDArray[Any]
 
@@ -76,7 +76,7 @@ class Scikit(Learner):
     def prepare(self, features: Features) -> None:
         """Do nothing: an estimator sees the numbers themselves."""
 
-    def fit(self, features: Features, task: Task, part: Part) -> Fit:
+    def fit(self, features: Features, task: Target, part: FitSlice) -> Fit:
         """Fit a clone of the estimator, with the seed of ``part`` as its random state.
 
         Raise ``ValueError`` if it cannot learn this target or does not take sample weights.
@@ -97,7 +97,7 @@ class Scikit(Learner):
         model = FittedScikit(estimator, task.n_classes)
         return Fit(model, model.predict(features.dense(part.predict_rows)).astype(np.float32))
 
-    def _check_suits(self, estimator: Any, task: Task) -> None:
+    def _check_suits(self, estimator: Any, task: Target) -> None:
         """Raise ``ValueError`` unless the estimator predicts what the cascade learns."""
         if task.n_classes == 0:
             if is_classifier(estimator):

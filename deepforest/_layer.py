@@ -19,12 +19,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ._features import Features, digest_of
 from ._files import VERSION, Pack
+from ._fit_jobs import Job, JobRunner
 from .arithmetic import weighted_sum
-from .features import Features, digest_of
 from .forest.binning import Binner
-from .jobs import Job, JobRunner
-from .learners import FITTED, Fitted, Learner, Part, Task
+from .learners import FITTED, FitSlice, Fitted, Learner, Target
 
 Array = npt.NDArray[Any]
 Fold = tuple[Array, Array | None]  # training rows, rows held out (None: those out of the bags)
@@ -112,7 +112,7 @@ class FitResult(NamedTuple):
     seconds: float
 
 
-def fit_layer(plan: LayerPlan, features: Features, task: Task, runner: JobRunner) -> LayerFit:
+def fit_layer(plan: LayerPlan, features: Features, task: Target, runner: JobRunner) -> LayerFit:
     """Fit all learners of a layer and gather their out-of-fold vectors."""
     # Shared views are made before the jobs start: making them is not safe in several threads.
     for learner in dict.fromkeys(plan.learners):
@@ -130,7 +130,7 @@ def fit_layer(plan: LayerPlan, features: Features, task: Task, runner: JobRunner
     return LayerFit(layer, np.stack(vectors), seconds)
 
 
-def layer_jobs(plan: LayerPlan, features: Features, task: Task, runner: JobRunner) -> list[Job]:
+def layer_jobs(plan: LayerPlan, features: Features, task: Target, runner: JobRunner) -> list[Job]:
     """Return the layer as a graph of jobs; each fit gets its share of the threads."""
     # Figure 4 of Zhang et al.: folds → one fit per learner and fold → vectors of each learner.
     # Bound with ``partial``, not with lambdas: an executor may send the work to another process.
@@ -184,7 +184,7 @@ def numbered(titles: list[str]) -> list[str]:
     ]
 
 
-def fingerprint(plan: LayerPlan, features: Features, task: Task) -> str:
+def fingerprint(plan: LayerPlan, features: Features, task: Target) -> str:
     """Return a hash of everything that the fits of a layer depend on."""
     # A saved fit is used again only if all of this is equal; a wrong match would go unnoticed.
     settings = [VERSION, task.n_classes, plan.number, plan.out_of_bag, plan.folds, plan.seed]
@@ -194,7 +194,7 @@ def fingerprint(plan: LayerPlan, features: Features, task: Task) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def draw_folds(rows: Array, task: Task, folds: int, seed: int) -> list[Array]:
+def draw_folds(rows: Array, task: Target, folds: int, seed: int) -> list[Array]:
     """Return the rows of each fold, ascending; every class is spread evenly over the folds."""
     # Algorithm 1 of mdDF, line 1, stratified: a fold without a class would not learn it.
     rng = np.random.default_rng(seed)
@@ -208,7 +208,7 @@ def draw_folds(rows: Array, task: Task, folds: int, seed: int) -> list[Array]:
 def fit_part(
     learner: Learner,
     features: Features,
-    task: Task,
+    task: Target,
     all_rows: Array | None,
     fold: int,
     weights: Array | None,
@@ -225,12 +225,12 @@ def fit_part(
             np.concatenate([part for number, part in enumerate(folds) if number != fold])
         )
     start = time.perf_counter()
-    fit = learner.fit(features, task, Part(rows, held_out, weights, seed, n_jobs, interrupt))
+    fit = learner.fit(features, task, FitSlice(rows, held_out, weights, seed, n_jobs, interrupt))
     return FitResult(fit.model, fit.vectors, time.perf_counter() - start)
 
 
 def gather_vectors(
-    rows: Array, task: Task, out_of_bag: bool, folds: list[Array], *fits: FitResult
+    rows: Array, task: Target, out_of_bag: bool, folds: list[Array], *fits: FitResult
 ) -> Array:
     """Return a learner's vectors of all rows, from the fits that held each row out."""
     # Algorithm 1 of mdDF, line 5: a row's vector comes from the one model that did not see it.
@@ -250,7 +250,7 @@ def seed_of(seed: int, *path: int) -> int:
     return int(np.random.SeedSequence([seed, *path]).generate_state(1)[0])
 
 
-def _typical(task: Task, rows: Array) -> Array:
+def _typical(task: Target, rows: Array) -> Array:
     """Return the frequencies of the classes, or the mean of the target."""
     if task.n_classes:
         return np.bincount(task.target[rows], minlength=task.n_classes) / len(rows)

@@ -18,7 +18,14 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from deepforest import CascadeForestClassifier
 from deepforest._files import Pack
-from deepforest.jobs import Event, FitCancelled, FolderCheckpointer, Interrupt, Job, JobRunner
+from deepforest._fit_jobs import (
+    FitCancelled,
+    FitEvent,
+    FolderCheckpointer,
+    Interrupt,
+    Job,
+    JobRunner,
+)
 
 PATIENCE = 20.0  # seconds after which a test that hangs is taken for failed
 
@@ -53,7 +60,7 @@ def run(jobs: list[Job], n_jobs: int = 1, **settings: Any) -> dict[str, Any]:
         return runner.run(jobs)
 
 
-def wait_for(event: threading.Event) -> None:
+def wait_for(event: threading.FitEvent) -> None:
     assert event.wait(PATIENCE), "what this job waits for never happened"
 
 
@@ -80,7 +87,7 @@ def test_no_jobs_give_no_results() -> None:
 
 def test_a_job_starts_as_soon_as_its_own_inputs_are_there() -> None:
     """The slow job ends only once the one that depends on the quick job has run."""
-    after_quick = threading.Event()
+    after_quick = threading.FitEvent()
     jobs = [
         job("slow", lambda: wait_for(after_quick) or 1),
         job("quick", lambda: 2),
@@ -94,7 +101,7 @@ def test_all_workers_are_busy_and_no_more_than_those() -> None:
     together = threading.Barrier(3, timeout=PATIENCE)
     under_way = most = 0
 
-    def listen(event: Event) -> None:
+    def listen(event: FitEvent) -> None:
         nonlocal under_way, most
         under_way += 1 if event.state == "started" else -1
         most = max(most, under_way)
@@ -126,7 +133,7 @@ def test_events_are_told_in_order_on_the_thread_that_runs_the_graph() -> None:
     told: list[tuple[str, str]] = []
     threads: set[threading.Thread] = set()
 
-    def listen(event: Event) -> None:
+    def listen(event: FitEvent) -> None:
         told.append((event.key, event.state))
         threads.add(threading.current_thread())
 
@@ -197,7 +204,7 @@ def test_jobs_without_pack_are_worked_out_every_time(tmp_path: Path) -> None:
 
 
 def test_the_first_failure_is_raised_and_names_its_job() -> None:
-    failed = threading.Event()
+    failed = threading.FitEvent()
     jobs = [
         job("second", lambda: wait_for(failed) or fail("too late")),
         job("first", lambda: fail("the cause")),
@@ -209,10 +216,10 @@ def test_the_first_failure_is_raised_and_names_its_job() -> None:
 
 
 def test_after_a_failure_what_runs_is_finished_and_kept_and_nothing_new_starts() -> None:
-    failed = threading.Event()
+    failed = threading.FitEvent()
     memory, started = Memory(), []
 
-    def listen(event: Event) -> None:
+    def listen(event: FitEvent) -> None:
         if event.state == "started":
             started.append(event.key)
         if event.state == "failed":
@@ -245,7 +252,7 @@ def test_a_learner_that_fails_is_named_and_the_others_are_kept(tmp_path: Path) -
 
 
 def test_cancelled_between_jobs_nothing_more_is_started() -> None:
-    stop, started = threading.Event(), []
+    stop, started = threading.FitEvent(), []
     jobs = [job("a", lambda: stop.set() or 1), job("b", lambda: 2)]
     with pytest.raises(FitCancelled):
         run(
@@ -262,7 +269,7 @@ def test_cancelled_before_the_start_nothing_is_started() -> None:
 
 
 def test_long_work_ends_when_it_is_interrupted() -> None:
-    stop, inside = threading.Event(), threading.Event()
+    stop, inside = threading.FitEvent(), threading.FitEvent()
     with JobRunner(2, cancelled=stop.is_set) as runner:
 
         def endless() -> None:
@@ -277,9 +284,9 @@ def test_long_work_ends_when_it_is_interrupted() -> None:
 
 
 def test_ctrl_c_does_not_wait_for_long_work() -> None:
-    inside, deadline = threading.Event(), time.monotonic() + PATIENCE
+    inside, deadline = threading.FitEvent(), time.monotonic() + PATIENCE
 
-    def listen(event: Event) -> None:
+    def listen(event: FitEvent) -> None:
         if event.state == "finished":
             raise KeyboardInterrupt
 

@@ -15,11 +15,11 @@ import numpy.typing as npt
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from ._features import Features
 from ._input import fill_by_block
+from ._layer import Layer
 from .arithmetic import weighted_sum
-from .features import Features
-from .layer import Layer
-from .record import Trace
+from .records import Trace
 from .saving import SavedCascade
 
 Array = npt.NDArray[Any]

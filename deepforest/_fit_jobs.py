@@ -7,7 +7,7 @@ does not repeat them.
 
 - ``Job``, ``JobRunner``  the nodes of the graph, and what runs them: executor, checkpointer,
   listener, cancellation
-- ``Event``               what a listener gets
+- ``FitEvent``               what a listener gets
 - ``Checkpointer``, ``FolderCheckpointer``  where the results of finished jobs are saved
 - ``FitCancelled``        raised by a fit that was asked to stop
 """
@@ -54,7 +54,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Event:
+class FitEvent:
     """Report a change in the state of a job.
 
     ``kept`` means that its result was saved by an earlier fit. Jobs with a place are announced as
@@ -156,7 +156,7 @@ class JobRunner:
         *,
         executor: Executor | None = None,
         checkpointer: Checkpointer | None = None,
-        listener: Callable[[Event], None] | None = None,
+        listener: Callable[[FitEvent], None] | None = None,
         cancelled: Callable[[], bool] | None = None,
     ) -> None:
         self.n_jobs = n_jobs
@@ -208,7 +208,7 @@ class JobRunner:
 
     def _report(self, job: Job, state: State, seconds: float = 0.0, result: Any = None) -> None:
         """Send an event to the listener."""
-        self.notify(Event(job.key, state, seconds, result, job.place))
+        self.notify(FitEvent(job.key, state, seconds, result, job.place))
 
     def _start_ready(
         self,

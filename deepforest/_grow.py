@@ -25,16 +25,16 @@ from joblib import effective_n_jobs  # type: ignore[import-untyped]
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
+from ._cascade import FittedCascade, Passage
+from ._features import AUGMENT, Features
+from ._fit_jobs import Checkpointer, FitEvent, FolderCheckpointer, JobRunner
 from ._input import check_whole
-from .features import AUGMENT, Features
-from .fitted import FittedCascade, Passage
-from .growth import Growth
-from .jobs import Checkpointer, Event, FolderCheckpointer, JobRunner
-from .layer import Layer, LayerFit, LayerPlan, fit_layer, seed_of
-from .learners import Learner, Task, make_learners
+from ._layer import Layer, LayerFit, LayerPlan, fit_layer, seed_of
+from .early_stopping import Growth
+from .learners import Learner, Target, make_learners
 from .margins import effective_size, margins
 from .metrics import METRICS, REGRESSION_METRICS, Metric
-from .record import LayerRecord, LearnerRecord, MarginRecord
+from .records import LayerRecord, LearnerRecord, MarginRecord
 
 Array = npt.NDArray[Any]
 
@@ -45,7 +45,7 @@ class TrainingData(NamedTuple):
     """Hold the rows, target and weights of a fit, checked and converted to numbers."""
 
     values: Array
-    task: Task
+    task: Target
     weights: Array | None
     """Weights of the rows for the learners, with the class weights."""
     score_weight: Array | None
@@ -61,7 +61,7 @@ class TrainingData(NamedTuple):
         """Return the data of some of the rows."""
         if len(rows) == len(self.values):
             return self
-        task = Task(self.task.target[rows], self.task.n_classes)
+        task = Target(self.task.target[rows], self.task.n_classes)
         weights = None if self.weights is None else self.weights[rows]
         score_weight = None if self.score_weight is None else self.score_weight[rows]
         return TrainingData(self.values[rows], task, weights, score_weight)
@@ -71,7 +71,7 @@ class TrainingData(NamedTuple):
 class GrowthState:
     """Hold what a fit knows between two layers; ``_combine_layer`` moves it past a layer."""
 
-    task: Task
+    task: Target
     sample_weight: Array | None
     """Weights of the fit, of all rows; ``weights`` are those of the next layer."""
     score_weight: Array | None
@@ -186,7 +186,7 @@ class GrowingCascade(FittedCascade):
         self.categorical_ = self.categorical_[self.selected_]
         return data._replace(values=data.values[:, self.selected_])
 
-    def _with_known_params(self, selector: Any, task: Task) -> Any:
+    def _with_known_params(self, selector: Any, task: Target) -> Any:
         """Set the parameters that the selector leaves open and the cascade knows.
 
         The selector gets a matrix of numbers, so it cannot find out about classes and categories.
@@ -257,7 +257,7 @@ class GrowingCascade(FittedCascade):
             record = self.layers_[-1]
             if self.verbose:
                 print(f"Layer {plan.number}, {record.seconds:.1f} s: {record.reason}.", flush=True)
-            runner.notify(Event(f"layer-{plan.number}", "finished", record.seconds, record))
+            runner.notify(FitEvent(f"layer-{plan.number}", "finished", record.seconds, record))
             if grows:
                 features.add(self._added(fit.vectors, state.output), rows=state.rows)
         self.estimators_ = self.estimators_[: growth.best]
@@ -288,7 +288,7 @@ class GrowingCascade(FittedCascade):
         self,
         checkpoint: str | Path | Checkpointer | None,
         executor: Executor | None,
-        listener: Callable[[Event], None] | None,
+        listener: Callable[[FitEvent], None] | None,
         cancelled: Callable[[], bool] | None,
     ) -> JobRunner:
         """Return the runner of this fit; raise ``ValueError`` if ``checkpoint`` is a file."""

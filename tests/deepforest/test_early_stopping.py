@@ -9,7 +9,7 @@ import pytest
 from sklearn.datasets import load_iris
 
 from deepforest import CascadeForestClassifier
-from deepforest.growth import Growth, scorer
+from deepforest.early_stopping import Growth, scorer
 from deepforest.metrics import METRICS, REGRESSION_METRICS
 from tests.expect import refused
 

@@ -17,11 +17,11 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 
 from ._files import Pack
+from ._fit_jobs import Checkpointer, FitEvent
+from ._grow import GrowingCascade, TrainingData, read_pair
 from ._input import checked_weights, describe_classes, read_classes
-from .growing import GrowingCascade, TrainingData, read_pair
-from .growth import scorer
-from .jobs import Checkpointer, Event
-from .learners import Task
+from .early_stopping import scorer
+from .learners import Target
 
 Array = npt.NDArray[Any]
 
@@ -40,7 +40,7 @@ class CascadeClassifier(ClassifierMixin, GrowingCascade):  # type: ignore[misc]
         validation: tuple[Any, Any] | None = None,
         checkpoint: str | Path | Checkpointer | None = None,
         executor: Executor | None = None,
-        listener: Callable[[Event], None] | None = None,
+        listener: Callable[[FitEvent], None] | None = None,
         cancelled: Callable[[], bool] | None = None,
     ) -> Self:
         """Grow the cascade on ``X`` (an array, or a data frame) and the classes ``y``.
@@ -54,7 +54,7 @@ class CascadeClassifier(ClassifierMixin, GrowingCascade):  # type: ignore[misc]
         executor : Executor
             Runs the fits; by default threads of its own, ``n_jobs`` of them.
         listener : callable
-            Gets an ``Event`` whenever a job starts or ends, and when a layer is finished (its
+            Gets an ``FitEvent`` whenever a job starts or ends, and when a layer is finished (its
             ``result`` is then the layer's ``LayerRecord``).
         cancelled : callable
             Is called often; once it returns true, the fit raises ``FitCancelled``.
@@ -76,7 +76,7 @@ class CascadeClassifier(ClassifierMixin, GrowingCascade):  # type: ignore[misc]
         # score: that would no longer be the metric of the data. Row weights do.
         score_weight = None if sample_weight is None else checked_weights(sample_weight, values)
         weights = score_weight if self.class_weight is None else self._weights(y, score_weight)
-        task = Task(codes.astype(np.int32), self.n_classes_)
+        task = Target(codes.astype(np.int32), self.n_classes_)
         data = TrainingData(values, task, weights, score_weight)
         measure = scorer(self._requested_metric(), self.classes_)
         runner = self._runner(checkpoint, executor, listener, cancelled)
@@ -116,7 +116,7 @@ class CascadeClassifier(ClassifierMixin, GrowingCascade):  # type: ignore[misc]
         if len(unknown):
             name = unknown.tolist()[0]
             raise ValueError(f"validation: y holds {name!r}, a class without training rows")
-        return TrainingData(values, Task(codes.astype(np.int32), self.n_classes_), None, None)
+        return TrainingData(values, Target(codes.astype(np.int32), self.n_classes_), None, None)
 
     def predict_proba(self, X: Any) -> Array:  # noqa: N803
         """Return the class probabilities of each row, in the order of ``classes_``."""
