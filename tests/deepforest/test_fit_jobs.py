@@ -60,7 +60,7 @@ def run(jobs: list[Job], n_jobs: int = 1, **settings: Any) -> dict[str, Any]:
         return runner.run(jobs)
 
 
-def wait_for(event: threading.FitEvent) -> None:
+def wait_for(event: threading.Event) -> None:
     assert event.wait(PATIENCE), "what this job waits for never happened"
 
 
@@ -87,7 +87,7 @@ def test_no_jobs_give_no_results() -> None:
 
 def test_a_job_starts_as_soon_as_its_own_inputs_are_there() -> None:
     """The slow job ends only once the one that depends on the quick job has run."""
-    after_quick = threading.FitEvent()
+    after_quick = threading.Event()
     jobs = [
         job("slow", lambda: wait_for(after_quick) or 1),
         job("quick", lambda: 2),
@@ -204,7 +204,7 @@ def test_jobs_without_pack_are_worked_out_every_time(tmp_path: Path) -> None:
 
 
 def test_the_first_failure_is_raised_and_names_its_job() -> None:
-    failed = threading.FitEvent()
+    failed = threading.Event()
     jobs = [
         job("second", lambda: wait_for(failed) or fail("too late")),
         job("first", lambda: fail("the cause")),
@@ -216,7 +216,7 @@ def test_the_first_failure_is_raised_and_names_its_job() -> None:
 
 
 def test_after_a_failure_what_runs_is_finished_and_kept_and_nothing_new_starts() -> None:
-    failed = threading.FitEvent()
+    failed = threading.Event()
     memory, started = Memory(), []
 
     def listen(event: FitEvent) -> None:
@@ -252,7 +252,7 @@ def test_a_learner_that_fails_is_named_and_the_others_are_kept(tmp_path: Path) -
 
 
 def test_cancelled_between_jobs_nothing_more_is_started() -> None:
-    stop, started = threading.FitEvent(), []
+    stop, started = threading.Event(), []
     jobs = [job("a", lambda: stop.set() or 1), job("b", lambda: 2)]
     with pytest.raises(FitCancelled):
         run(
@@ -269,7 +269,7 @@ def test_cancelled_before_the_start_nothing_is_started() -> None:
 
 
 def test_long_work_ends_when_it_is_interrupted() -> None:
-    stop, inside = threading.FitEvent(), threading.FitEvent()
+    stop, inside = threading.Event(), threading.Event()
     with JobRunner(2, cancelled=stop.is_set) as runner:
 
         def endless() -> None:
@@ -284,7 +284,7 @@ def test_long_work_ends_when_it_is_interrupted() -> None:
 
 
 def test_ctrl_c_does_not_wait_for_long_work() -> None:
-    inside, deadline = threading.FitEvent(), time.monotonic() + PATIENCE
+    inside, deadline = threading.Event(), time.monotonic() + PATIENCE
 
     def listen(event: FitEvent) -> None:
         if event.state == "finished":
