@@ -122,16 +122,36 @@ class TrainingRows:
     y: np.ndarray
     """Class number of each row."""
     classes: list[str]
-    weights: np.ndarray | None
-    """Weight of each row, 1 on average; ``None`` if all are equal."""
+    row_weights: np.ndarray | None
+    """Weight of each row by the table's weight column, 1 on average; ``None`` if all are equal."""
     class_weights: dict[str, float]
-    """Weight of a row of each class, before weights are scaled; empty if all are equal."""
+    """Weight of a row of each class by its name, not scaled; empty without class weights."""
+    weights: np.ndarray | None
+    """Row weight times class weight, 1 on average; ``None`` if all are equal.
+
+    For estimators that take only ``sample_weight``. An estimator that also computes scores must
+    take the two apart: class weights are costs of errors, and not part of a metric.
+    """
     encoder: TableEncoder
 
     @property
     def codes(self) -> np.ndarray:
         """Return ``y`` by its name in scripts that an earlier version exported."""
         return self.y
+
+    @property
+    def class_weight(self) -> dict[int, float] | None:
+        """Return the weight of each class number; ``None`` if all are equal.
+
+        They are scaled such that row weight times class weight is 1 on average.
+        """
+        import numpy as np
+
+        by_code = np.array([self.class_weights.get(name, 1.0) for name in self.classes])
+        if (by_code == by_code[0]).all():
+            return None
+        mean = np.average(by_code[self.y], weights=self.row_weights)
+        return dict(enumerate((by_code / mean).tolist()))
 
     @property
     def categorical(self) -> list[int]:
@@ -169,17 +189,34 @@ def prepare(
     The matrix has 32-bit floats where they lose nothing. ``log`` gets what is left out and why.
     Raise ``BadInput`` like ``train``.
     """
+    import numpy as np
+
     from nodes.models.encoder import TableEncoder
 
     table, y, classes = labelled(table, log)
     encoder = TableEncoder.fit(table, encoding.form, log)
-    of_class, weights = _weights(table, y, classes, class_weights)
+    row_weights = _row_weights(table)
+    # The weights of rows count for the balance of the classes.
+    totals = np.bincount(y, row_weights, len(classes))
+    of_class = _class_weights(totals, classes, class_weights)
+    weights = row_weights
+    if of_class:
+        by_row = np.array([of_class[name] for name in classes])[y]
+        weights = by_row if row_weights is None else row_weights * by_row
     precision = encoding.precision
     # 32 bits halve the memory, and trees see the same values.
     if encoding.form == "codes" and encoder.fits_float32:
         precision = "float32"
     matrix = encoder.transform(table.data, precision, encoding.order)
-    return TrainingRows(matrix, y, classes, weights, of_class, encoder)
+    return TrainingRows(
+        matrix=matrix,
+        y=y,
+        classes=classes,
+        row_weights=_scaled(row_weights),
+        class_weights=of_class,
+        weights=_scaled(weights),
+        encoder=encoder,
+    )
 
 
 def compile_kernels(ctx: NodeContext, *, counts: bool, weights: bool) -> None:
@@ -203,11 +240,16 @@ def one_blas_thread() -> Iterator[None]:
         yield
 
 
-def fit_statement(estimator: Expression, rows: Expression, indent: str = "") -> list[str]:
-    """Return the line of a script that fits an estimator to training rows."""
+def fit_statement(
+    estimator: Expression, rows: Expression, indent: str = "", *, weights: str = "weights"
+) -> list[str]:
+    """Return the line of a script that fits an estimator to training rows.
+
+    ``weights`` is the attribute of the rows that the estimator gets as ``sample_weight``.
+    """
     matrix, y = Expression(f"{rows}.matrix"), Expression(f"{rows}.y")
-    weights = Expression(f"{rows}.weights")
-    return statement("", f"{indent}{estimator}.fit", matrix, y, sample_weight=weights)
+    sample_weight = Expression(f"{rows}.{weights}")
+    return statement("", f"{indent}{estimator}.fit", matrix, y, sample_weight=sample_weight)
 
 
 def training_script(
@@ -269,26 +311,15 @@ def labelled(table: Table, log: Callable[[str], None]) -> tuple[Table, np.ndarra
     return table, y, classes
 
 
-def _weights(
-    table: Table, y: np.ndarray, classes: list[str], requested: str | dict[str, float]
-) -> tuple[dict[str, float], np.ndarray | None]:
-    """Return the weight of each class, and of each row.
+def _scaled(weights: np.ndarray | None) -> np.ndarray | None:
+    """Return weights that are 1 on average, because some settings of estimators depend on that.
 
-    Weights of rows are 1 on average, because some settings of estimators depend on their scale.
-    They are None if all are equal.
+    They are None if all are equal: without weights, the estimators use faster code.
     """
-    import numpy as np
-
-    rows = _row_weights(table)
-    # The weights of rows count for the balance of the classes.
-    of_class = _class_weights(np.bincount(y, rows, len(classes)), classes, requested)
-    weights = np.ones(len(y)) if rows is None else rows
-    if of_class:
-        weights = weights * np.array([of_class[name] for name in classes])[y]
-    # Without weights, the estimators use faster code.
-    if (weights == weights[0]).all():
-        return of_class, None
-    return of_class, weights / weights.mean()
+    if weights is None or (weights == weights[0]).all():
+        return None
+    scaled: np.ndarray = weights / weights.mean()
+    return scaled
 
 
 def _row_weights(table: Table) -> np.ndarray | None:
