@@ -1,8 +1,9 @@
 """Train a model on a table: what every node of the category Train does.
 
-- ``ClassWeights``, ``Seed``  the parameters that these nodes share
+- ``ClassWeights``, ``FoldsBy``, ``Seed``  the parameters that these nodes share
 - ``labelled``         the rows whose class is known
 - ``TrainingRows``, ``prepare``  a table as an estimator needs it: checked, encoded, weighted
+- ``fold_column``      the column that says which rows a fold holds out
 - ``training_node``    the node type of a kind of model; ``train`` is what it runs
 - ``compile_kernels``, ``one_blas_thread``  what several fits need
 - ``training_script``, ``fit_statement``  the same as lines of a Python script
@@ -19,7 +20,7 @@ from pydantic import Field, PositiveFloat
 
 from engine.errors import BadInput
 from engine.export_python import Expression, Snippet, Variables, statement
-from engine.node_types import NodeContext, NodeParams, NodeType, Port, form_hint
+from engine.node_types import Column, Columns, NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.text import listed
 from engine.values import Table, kind_of
 from nodes.data.columns import check_learnable
@@ -28,6 +29,7 @@ from nodes.models.model import FittedModel
 
 if TYPE_CHECKING:
     import numpy as np
+    import pyarrow as pa
 
     from nodes.models.encoder import TableEncoder
 
@@ -42,6 +44,17 @@ ClassWeights = Annotated[
     ),
 ]
 """Annotation of the parameter ``class_weights``; its default is ``"none"``."""
+
+FoldsBy = Annotated[
+    Literal["auto", "rows", "group", "time"],
+    Field(
+        title="Folds by",
+        description="What is held out to score the model: single rows (rows), all rows of a group "
+        "such as a customer (group), or all later rows (time). With auto, the roles of the columns "
+        "decide.",
+    ),
+]
+"""Annotation of the parameter ``folds_by``; its default is ``"auto"``."""
 
 Seed = Annotated[
     int,
@@ -107,7 +120,11 @@ def train(
     wrong weights.
     """
     rows = prepare(
-        table, kind.encoding, class_weights=getattr(params, "class_weights", "none"), log=ctx.log
+        table,
+        kind.encoding,
+        class_weights=getattr(params, "class_weights", "none"),
+        folds_by=getattr(params, "folds_by", "rows"),
+        log=ctx.log,
     )
     estimator = kind.build(params)
     fit(ctx, rows, estimator)
@@ -133,6 +150,10 @@ class TrainingRows:
     take the two apart: class weights are costs of errors, and not part of a metric.
     """
     encoder: TableEncoder
+    groups: np.ndarray | None = None
+    """Number of the group of each row, if a fold must hold out whole groups."""
+    times: np.ndarray | None = None
+    """Time of each row, if a fold must hold out the rows after those it learns from."""
 
     @property
     def codes(self) -> np.ndarray:
@@ -182,12 +203,13 @@ def prepare(
     encoding: Encoding,
     *,
     class_weights: str | dict[str, float] = "none",
+    folds_by: str = "rows",
     log: Callable[[str], None] = lambda text: None,
 ) -> TrainingRows:
     """Check, encode and weight a table; rows without a class are left out.
 
-    The matrix has 32-bit floats where they lose nothing. ``log`` gets what is left out and why.
-    Raise ``BadInput`` like ``train``.
+    The matrix has 32-bit floats where they lose nothing. ``folds_by`` is a value of ``FoldsBy``.
+    ``log`` gets what is left out and why. Raise ``BadInput`` like ``train``.
     """
     import numpy as np
 
@@ -203,6 +225,7 @@ def prepare(
     if of_class:
         by_row = np.array([of_class[name] for name in classes])[y]
         weights = by_row if row_weights is None else row_weights * by_row
+    groups, times = _groups_and_times(table, folds_by, log)
     precision = encoding.precision
     # 32 bits halve the memory, and trees see the same values.
     if encoding.form == "codes" and encoder.fits_float32:
@@ -216,6 +239,8 @@ def prepare(
         class_weights=of_class,
         weights=_scaled(weights),
         encoder=encoder,
+        groups=groups,
+        times=times,
     )
 
 
@@ -270,6 +295,9 @@ def training_script(
     weights = getattr(params, "class_weights", "none")
     if weights != "none":
         encoding["class_weights"] = weights
+    folds_by = getattr(params, "folds_by", "rows")
+    if folds_by != "rows":
+        encoding["folds_by"] = folds_by
     return Snippet(
         [
             *statement(rows, "steps.training_rows", names.inputs["table"], **encoding),
@@ -309,6 +337,81 @@ def labelled(table: Table, log: Callable[[str], None]) -> tuple[Table, np.ndarra
         )
         table, y = table.with_data(table.data.filter(pa.array(known))), y[known]
     return table, y, classes
+
+
+def fold_column(columns: Columns, folds_by: str) -> Column | None:
+    """Return the column by which rows are held out; None if single rows are.
+
+    ``folds_by`` is a value of ``FoldsBy``. Raise ``BadInput`` if the table does not have the
+    column, or if ``auto`` has to choose between a group and a time: only the user knows whether the
+    model will be used for new groups or for later rows.
+    """
+    if folds_by == "rows":
+        return None
+    group = next((column for column in columns if column.role == "group"), None)
+    time = next((column for column in columns if column.role == "time"), None)
+    if folds_by == "auto":
+        if group and time:
+            raise BadInput(
+                f"the table has a group, '{group.name}', and a time, '{time.name}'; set Folds by "
+                "to group if the model is for new groups, or to time if it is for later rows",
+                field="folds_by",
+            )
+        return group or time
+    column = group if folds_by == "group" else time
+    if column is None:
+        raise BadInput(
+            f"no column has the role {folds_by}; give one this role in the Load data node, or set "
+            "Folds by to rows",
+            field="folds_by",
+        )
+    return column
+
+
+def _groups_and_times(
+    table: Table, folds_by: str, log: Callable[[str], None]
+) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """Return the group or the time of each row, by what a fold holds out; None for the others.
+
+    Raise ``BadInput`` if a time is missing. With ``auto``, single rows are then held out.
+    """
+    import numpy as np
+
+    from nodes.models.encoder import numbers
+
+    column = fold_column(table.columns, folds_by)
+    if column is None:
+        return None, None
+    if column.role == "group":
+        groups = _group_codes(table.data.column(column.name))
+        n_groups = len(np.unique(groups))
+        log(f"Folds hold out whole groups: '{column.name}' has {n_groups:,} of them.")
+        return groups, None
+    times = numbers(table.data.column(column.name))
+    missing = int(np.isnan(times).sum())
+    if not missing:
+        log(f"Folds hold out the latest rows by '{column.name}'.")
+        return None, times
+    reason = f"'{column.name}' is missing in {missing:,} rows"
+    if folds_by == "time":
+        raise BadInput(
+            f"{reason}, so the rows have no order; set Folds by to rows, or drop the rows without "
+            "a time",
+            field="folds_by",
+        )
+    log(f"{reason}, so folds hold out single rows instead of the latest.")
+    return None, None
+
+
+def _group_codes(column: pa.ChunkedArray) -> np.ndarray:
+    """Return the number of each row's group; a row without a group is a group of its own."""
+    import numpy as np
+
+    indices = column.combine_chunks().dictionary_encode().indices
+    codes: np.ndarray = indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    missing = np.flatnonzero(codes == -1)
+    codes[missing] = codes.max() + 1 + np.arange(len(missing))
+    return codes
 
 
 def _scaled(weights: np.ndarray | None) -> np.ndarray | None:

@@ -14,6 +14,7 @@ from engine.values import Table
 from nodes import deep_forest, steps
 from nodes.models.kinds import Encoding
 from nodes.models.training import TrainingRows, prepare
+from tests.expect import refused
 
 LEARNERS = [{"kind": "random_forest", "trees": 8, "max_depth": 4}]
 
@@ -119,3 +120,77 @@ def test_script_of_an_earlier_version_still_trains_with_class_weights() -> None:
     weighted = cascade.predict_proba(rows.matrix)[:, rare].mean()
     assert weighted > plain.predict_proba(rows.matrix)[:, rare].mean() + 0.1
     assert steps.model(rows, cascade).class_weights == rows.class_weights
+
+
+# Groups and times
+
+
+def with_roles(**roles: str) -> Table:
+    """Twelve rows of three customers and a device that is not always known."""
+    columns = {
+        "x": pa.array(np.arange(12.0)),
+        "customer": pa.array(["007", "7", "b"] * 4),
+        "device": pa.array(["a", None, None, "a"] * 3).dictionary_encode(),
+        "at": pa.array(np.arange(12)[::-1] * 10**6, pa.timestamp("us")),
+        "day": pa.array([1.0, None] * 6),
+        "class": pa.array(["no", "yes"] * 6),
+    }
+    return Table(pa.table(columns), "class", roles)  # type: ignore[arg-type]
+
+
+def folds(table: Table, folds_by: str, log: list[str] | None = None) -> TrainingRows:
+    said = [].append if log is None else log.append
+    return prepare(table, Encoding("codes", "float64"), folds_by=folds_by, log=said)
+
+
+@pytest.mark.parametrize("folds_by", ["auto", "group"])
+def test_rows_of_a_group_have_the_same_number(folds_by: str) -> None:
+    rows = folds(with_roles(customer="group"), folds_by)
+    assert rows.groups is not None
+    assert len(set(rows.groups)) == 3
+    np.testing.assert_array_equal(rows.groups[:3], rows.groups[3:6])
+    assert "customer" not in rows.encoder.names
+    assert rows.times is None
+
+
+def test_row_without_a_group_is_a_group_of_its_own() -> None:
+    rows = folds(with_roles(device="group"), "group")
+    assert rows.groups is not None
+    assert len(set(rows.groups)) == 1 + 6
+    assert rows.groups[0] == rows.groups[3]
+
+
+@pytest.mark.parametrize("folds_by", ["auto", "time"])
+def test_times_have_the_order_of_the_column(folds_by: str) -> None:
+    rows = folds(with_roles(at="time"), folds_by)
+    assert rows.times is not None
+    np.testing.assert_array_equal(np.argsort(rows.times), np.arange(12)[::-1])
+    assert "at" not in rows.encoder.names
+    assert rows.groups is None
+
+
+def test_groups_and_times_are_only_there_when_asked_for() -> None:
+    both = with_roles(customer="group", at="time")
+    rows = folds(both, "rows")
+    assert (rows.groups, rows.times) == (None, None)
+    assert folds(both, "group").groups is not None
+    assert folds(both, "time").times is not None
+    with refused(field="folds_by", naming=["'customer'", "'at'", "Folds by"]):
+        folds(both, "auto")
+
+
+@pytest.mark.parametrize("folds_by", ["group", "time"])
+def test_role_that_no_column_has_is_named(folds_by: str) -> None:
+    with refused(field="folds_by", naming=f"role {folds_by}"):
+        folds(with_roles(), folds_by)
+
+
+def test_missing_time_is_refused_where_folds_must_be_by_time() -> None:
+    table = with_roles(day="time")
+    with refused(field="folds_by", naming=["'day'", "6 rows"]):
+        folds(table, "time")
+    # The role alone only says that the column is copied to predictions: pipelines of earlier
+    # versions must still run.
+    said: list[str] = []
+    assert folds(table, "auto", said).times is None
+    assert any("'day'" in line and "single rows" in line for line in said)
