@@ -36,7 +36,7 @@ def representations(name: str, n_rows: int) -> list[Array]:
         {"kind": "extra_trees", "count": 2, "trees": 30},
     ]
     forest.fit(x, y)
-    return [forest.transform(x, layer=layer) for layer in range(1, len(forest.estimators_) + 1)]
+    return [forest.transform(x, layer=layer) for layer in range(1, forest.n_layers_ + 1)]
 
 
 def rows_of(name: str, n_rows: int) -> tuple[Array, Array]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ._base import CascadeClassifier
+from ._base import BaseCascadeClassifier
 from .cascade import MART_CLASSES, CascadeForestClassifier
 from .margin_forest import MarginForestClassifier
 from .screening import ScreenedForestClassifier
@@ -21,7 +21,7 @@ class Preset:
 
     title: str
     description: str
-    kind: type[CascadeClassifier]
+    kind: type[BaseCascadeClassifier]
     params: dict[str, Any]
 
 
@@ -94,7 +94,7 @@ PRESETS: dict[str, Preset] = {
 }
 
 
-def preset(name: str, **changes: Any) -> CascadeClassifier:
+def preset(name: str, **changes: Any) -> BaseCascadeClassifier:
     """Return the cascade of that name, with ``changes`` to its params.
 
     Names: default, gcforest, mart_cascade, mart_cascade_tuned, mddf, mddf_sf, mddf_st, mddf_np,

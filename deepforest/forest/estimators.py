@@ -18,7 +18,6 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from .._files import BrokenModel, Pack, read_model, write_model
 from .._input import (
     TableReader,
     TabularEstimator,
@@ -31,6 +30,7 @@ from .._input import (
     read_classes,
     read_params,
 )
+from ..persistence import BrokenModel, Pack, read_model, write_model
 from .binning import MAX_BINS, Binner
 from .forest import Forest, ForestSettings, GrownForest, check_forest, grow_forest
 

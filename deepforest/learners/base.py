@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from .._features import Features
-from .._files import Pack
 from .._input import as_json, check_whole
+from ..persistence import Pack
 
 Array = npt.NDArray[Any]
 
@@ -41,9 +41,10 @@ class Target:
 class FitSlice:
     """Describe one fit: the rows it is trained on, and those it predicts.
 
-    ``rows`` and ``held_out`` are ascending. With ``held_out`` None the training rows are predicted,
-    each by the trees that left it out of their bag. ``weights`` has one entry for each of ALL rows.
-    Long work calls ``interrupt``, which raises an exception to stop it.
+    ``rows`` and ``held_out`` are ascending. With ``out_of_bag`` the training rows are predicted
+    too, each by the trees that left it out of their bag; ``held_out`` None means only those.
+    ``weights`` has one entry for each of ALL rows. Long work calls ``interrupt``, which raises an
+    exception to stop it.
     """
 
     rows: Array
@@ -52,11 +53,16 @@ class FitSlice:
     seed: int
     n_jobs: int = 1
     interrupt: Callable[[], None] = lambda: None
+    out_of_bag: bool = False
 
     @property
     def predict_rows(self) -> Array:
-        """The rows whose vectors the fit returns."""
-        return self.rows if self.held_out is None else self.held_out
+        """The rows whose vectors the fit returns, ascending."""
+        if self.held_out is None:
+            return self.rows
+        if not self.out_of_bag:
+            return self.held_out
+        return np.sort(np.concatenate([self.rows, self.held_out]))
 
 
 class Fitted(ABC):
@@ -129,6 +135,13 @@ class Learner(ABC):
         # A limit that the user has set stays the upper limit in deeper layers.
         limit = depth if self.max_depth is None else min(depth, self.max_depth)
         return replace(self, **{"max_depth": limit})
+
+    def share(self, n: int) -> Learner:
+        """Return a learner of which ``n`` together have the trees of this one.
+
+        Unchanged unless its prediction is the mean of independent trees.
+        """
+        return self
 
     def with_trees(self, factor: float) -> Learner:
         """Return the learner with ``factor`` times as many trees; unchanged if it has no trees."""

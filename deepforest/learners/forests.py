@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import numpy.typing as npt
 
 from .._features import Features
-from .._files import Pack
 from .._input import check_whole
 from ..forest.forest import Forest, ForestSettings, check_forest, grow_forest, n_candidates
+from ..persistence import Pack
 from .base import Fit, FitSlice, Fitted, Learner, Target, known
 
 Array = npt.NDArray[Any]
@@ -76,13 +76,17 @@ class ForestLearner(Learner):
             check_whole(f"max_depth of {self.kind}", self.max_depth, 1)
         n_candidates(self.max_features, 1)  # raises ValueError if it cannot be used
 
+    def share(self, n: int) -> Learner:
+        """Return a forest with its share of the trees."""
+        return self.with_trees(1 / n)
+
     def prepare(self, features: Features) -> None:
         """Bin the features."""
         features.binned()
 
     def fit(self, features: Features, task: Target, part: FitSlice) -> Fit:
         """Grow the forest; held-out or out-of-bag rows are predicted while the trees grow."""
-        out_of_bag = part.held_out is None
+        out_of_bag = part.out_of_bag or part.held_out is None
         grown = grow_forest(
             features.binned(),
             task.target,

@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from .._features import DATASET, Features
-from .._files import Pack
 from .._input import check_whole
 from ..arithmetic import class_probabilities
 from ..lightgbm_text import check_text, trees_only
+from ..persistence import Pack
 from .base import Fit, FitSlice, Fitted, Learner, Target, check_share
 
 Array = npt.NDArray[Any]

@@ -26,7 +26,7 @@ from deepforest import (
     MartSelector,
     ScreenedForestClassifier,
 )
-from deepforest._files import BrokenModel
+from deepforest.persistence import BrokenModel
 from tests.expect import refused
 
 FOREST = {"kind": "random_forest", "trees": 4}

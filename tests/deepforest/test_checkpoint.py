@@ -18,9 +18,9 @@ from sklearn.datasets import load_digits, load_iris
 from sklearn.naive_bayes import GaussianNB
 
 from deepforest import CascadeForestClassifier, CascadeForestRegressor, MartSelector
-from deepforest._files import Pack
 from deepforest._fit_jobs import FitEvent, FolderCheckpointer
 from deepforest._layer import unpack_fit
+from deepforest.persistence import Pack
 from tests.expect import refused
 
 FOREST = {"kind": "random_forest", "trees": 4}

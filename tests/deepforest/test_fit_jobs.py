@@ -17,7 +17,6 @@ from sklearn.datasets import load_digits, load_iris
 from sklearn.neighbors import KNeighborsClassifier
 
 from deepforest import CascadeForestClassifier
-from deepforest._files import Pack
 from deepforest._fit_jobs import (
     FitCancelled,
     FitEvent,
@@ -26,6 +25,7 @@ from deepforest._fit_jobs import (
     Job,
     JobRunner,
 )
+from deepforest.persistence import Pack
 
 PATIENCE = 20.0  # seconds after which a test that hangs is taken for failed
 

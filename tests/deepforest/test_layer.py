@@ -14,7 +14,6 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from deepforest import _layer as layers
 from deepforest._features import Features
-from deepforest._files import Pack
 from deepforest._fit_jobs import FitEvent, JobRunner
 from deepforest._layer import (
     FitResult,
@@ -26,6 +25,7 @@ from deepforest._layer import (
     seed_of,
 )
 from deepforest.learners import Fit, FitSlice, Fitted, Learner, Target, make_learners
+from deepforest.persistence import Pack
 
 KINDS = ["random_forest", "extra_trees", "completely_random_forest", "mart"]
 

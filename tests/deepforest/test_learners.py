@@ -20,7 +20,6 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from deepforest._features import Features
-from deepforest._files import Pack
 from deepforest._fit_jobs import FolderCheckpointer
 from deepforest.learners import (
     FITTED,
@@ -36,6 +35,7 @@ from deepforest.learners import (
     make_learner,
     make_learners,
 )
+from deepforest.persistence import Pack
 from tests.expect import refused
 
 FORESTS = ["random_forest", "extra_trees", "completely_random_forest"]
