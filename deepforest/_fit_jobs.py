@@ -206,7 +206,7 @@ class JobRunner:
         results: dict[str, Any],
         running: dict[Future[Any], tuple[FitJob, float]],
     ) -> BaseException | None:
-        """Start a job, or load its saved result; return ``FitCancelled`` if the fit was cancelled."""
+        """Start a job, or load its saved result; return ``FitCancelled`` if it was cancelled."""
         try:
             self.interrupt()
         except FitCancelled as error:

@@ -104,7 +104,7 @@ class LayerStrategy:
 
     @property
     def passes_output(self) -> bool:
-        """Whether ``next_features`` is the output of the cascade, not the vectors of each learner."""
+        """Whether ``next_features`` is the output of the cascade, not each learner's vectors."""
         return False
 
     def output_importances(self, layers: Sequence[Layer], of_layers: list[Array]) -> Array:
@@ -173,7 +173,7 @@ class GrowingCascade:
         return np.intersect1d(self.rows.scored, self.remaining, assume_unique=True)
 
     def see(self) -> Features:
-        """Return the features that the next layer sees; the cascades share those of the raw data."""
+        """Return the features that the next layer sees; cascades share those of the raw data."""
         if self.next_vectors is not None:
             self.features.add(self.next_vectors, rows=self.training)
         return self.features

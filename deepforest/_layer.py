@@ -180,7 +180,7 @@ def fit_layer(
 
 
 def plan_fits(plan: LayerPlan) -> list[list[PlannedFit]]:
-    """Return the fits of a layer by learner, by fold; one for a learner that predicts out of bag."""
+    """Return the fits of a layer by learner, by fold; a learner out of bag has one."""
     titles = numbered([learner.title for learner in plan.learners])
     return [
         _fits_of(plan, number, learner, titles[number])
@@ -199,7 +199,7 @@ def _fits_of(plan: LayerPlan, number: int, learner: Learner, title: str) -> list
         seed = seed_of(plan.seed, plan.number, number, *name)
         return [PlannedFit(key, (*where, text), learner, rows.training, rows.blind, True, seed)]
     assert rows.folds is not None
-    # In nested folds the trees of a learner are shared among its fits: all of them see the new rows.
+    # Fits of nested folds share the trees of a learner: new rows are passed through all of them.
     part = learner if single else learner.share(len(rows.folds))
     fits = []
     for fold, left_out in enumerate(rows.folds):
@@ -231,7 +231,7 @@ def run_fits(
     threads = max(1, runner.n_jobs // len(fits))
     jobs = []
     for fit in fits:
-        # Bound with ``partial``, not with lambdas: an executor may send the work to another process.
+        # Bound with ``partial``, not by lambdas: an executor may send the work to a process.
         work = partial(_fit, fit, features, target, plan.weights, threads, runner.interrupt)
         unpack = partial(
             unpack_fit,
@@ -440,7 +440,7 @@ class LayerReader:
         self.models: dict[tuple[str, int], Fitted] = {}
 
     def read(self, cascade: int, number: int) -> Layer:
-        """Return a layer of a cascade, both counted from 1; raise ``ValueError`` if it is damaged."""
+        """Return a layer of a cascade, both from 1; raise ``ValueError`` if it is damaged."""
         stem = f"layer-{number}" if cascade == 1 else f"cascade-{cascade}-layer-{number}"
         own = self.packs[stem]
         n_features = int(own.about["n_features"])

@@ -82,7 +82,7 @@ def nested(
 def _nested_in_two(
     rows: Array, folds: list[Array], target: Target, seed: int, groups: Array | None
 ) -> list[CascadeRows]:
-    """Return cascades that learn one of two folds, which has to be divided again for the vectors."""
+    """Return cascades that learn one of two folds, which is divided again for the vectors."""
     cascades = []
     for blind, held_out in enumerate(folds):
         training = np.setdiff1d(rows, held_out, assume_unique=True)
@@ -120,7 +120,7 @@ def by_time(
 
 def _time_blocks(rows: Array, times: Array, n_blocks: int) -> list[Array]:
     """Return blocks of about equally many rows, in the order of time; equal times stay together."""
-    moments, moment_of_row = np.unique(times[rows], return_inverse=True)
+    moment_of_row = np.unique(times[rows], return_inverse=True)[1]
     rows_until = np.cumsum(np.bincount(moment_of_row))
     # A moment belongs to the block in which its middle row is.
     middle = rows_until - np.bincount(moment_of_row) / 2

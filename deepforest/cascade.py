@@ -103,7 +103,7 @@ class _AveragingCascade(BaseCascade):
         if self.pass_on != "auto" or self.resampling == "per_layer":
             return self.pass_on == "output"
         # With many classes the vectors would be most of what a layer sees, and of what it costs.
-        return self.n_learners_ * self.n_outputs_ > data.values.shape[1]
+        return bool(self.n_learners_ * self.n_outputs_ > data.values.shape[1])
 
     def _strategy(self) -> LayerStrategy:
         weighted = self.combine == "weighted"

@@ -128,9 +128,8 @@ class EarlyStopping:
                 reason = f"{score}: no gain above {self.tol:g} ({layer.gain:+.4f})"
         if number > self.best:
             reason += f"; dropped, since layer {self.best} is the best"
-        elif number < self.best and layer.gain is not None:
-            if not self._is_proven(layer.gain, layer.gain_se):
-                reason += "; kept, since a later layer is better"
+        elif layer.gain is not None and not self._is_proven(layer.gain, layer.gain_se):
+            reason += "; kept, since a later layer is better"
         if number == len(self._layers) and self.stop_reason:
             reason += f"; {self.stop_reason}"
         return reason
