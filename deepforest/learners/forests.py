@@ -100,10 +100,7 @@ class ForestLearner(Learner):
             n_jobs=part.n_jobs,
             interrupt=part.interrupt,
         )
-        return Fit(
-            FittedForest(grown.forest),
-            known(grown.vectors[part.predict_rows], grown.votes[part.predict_rows]),
-        )
+        return Fit(FittedForest(grown.forest), known(grown.vectors, grown.votes))
 
     def _settings(self, out_of_bag: bool) -> ForestSettings:
         """Return the params of the forest; without bags no row would be out of one."""
