@@ -44,9 +44,9 @@ PEER_SETS = {
 BY_AUC = ("bank_marketing", "mammography")
 
 
-def forests(trees: int) -> list[dict[str, Any]]:
+def forests(n_estimators: int) -> list[dict[str, Any]]:
     return [
-        {"kind": kind, "count": 2, "trees": trees}
+        {"kind": kind, "count": 2, "n_estimators": n_estimators}
         for kind in ("random_forest", "completely_random_forest")
     ]
 

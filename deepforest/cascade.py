@@ -33,7 +33,7 @@ DEFAULT = (
     "random_forest",
     "extra_trees",
     "completely_random_forest",
-    {"kind": "mart", "trees": 100},
+    {"kind": "mart", "n_estimators": 100},
 )
 """Three kinds of forests and boosting: the best average accuracy on our benchmarks."""
 DEFAULT_OF_MANY_CLASSES = (
@@ -121,9 +121,9 @@ class CascadeForestClassifier(_AveragingCascade, BaseCascadeClassifier):
     ----------
     learners : list or None
         The learners of a layer: kinds ("random_forest", "completely_random_forest", "extra_trees",
-        "mart"), mappings such as ``{"kind": "mart", "count": 4, "trees": 50}``, ``Learner``
-        objects, or scikit-learn classifiers. None gives the best average accuracy on our
-        benchmarks: a random forest, extra-trees, a completely-random forest and, up to four
+        "mart"), mappings such as ``{"kind": "mart", "count": 4, "n_estimators": 50}``,
+        ``Learner`` objects, or scikit-learn classifiers. None gives the best average accuracy on
+        our benchmarks: a random forest, extra-trees, a completely-random forest and, up to four
         classes, a mart of 100 trees (with more classes, a second extra-trees in its place).
     resampling : "nested" or "per_layer"
         "nested" grows ``cv`` cascades, each blind to one fold through all its layers. Its score on

@@ -25,13 +25,13 @@ class Preset:
     params: dict[str, Any]
 
 
-def _forests(trees: int) -> list[dict[str, Any]]:
+def _forests(n_estimators: int) -> list[dict[str, Any]]:
     kinds = ("random_forest", "completely_random_forest")
-    return [{"kind": kind, "count": 2, "trees": trees} for kind in kinds]
+    return [{"kind": kind, "count": 2, "n_estimators": n_estimators} for kind in kinds]
 
 
-def _marts(trees: int) -> dict[str, Any]:
-    learners = [{"kind": "mart", "count": 4, "trees": trees}]
+def _marts(n_estimators: int) -> dict[str, Any]:
+    learners = [{"kind": "mart", "count": 4, "n_estimators": n_estimators}]
     return {"learners": learners, "combine": "mean", "metric": "auc"}
 
 

@@ -24,8 +24,8 @@ from .learners import Learner
 Array = npt.NDArray[Any]
 
 LEARNERS = (
-    {"kind": "random_forest", "count": 2, "trees": 50},
-    {"kind": "completely_random_forest", "count": 2, "trees": 50},
+    {"kind": "random_forest", "count": 2, "n_estimators": 50},
+    {"kind": "completely_random_forest", "count": 2, "n_estimators": 50},
 )
 SURE = 0.9  # with a higher accuracy of the first layer, the stricter share is used
 STRICT, LENIENT = 1 / 10, 1 / 3

@@ -108,6 +108,15 @@ class MartLearnerParams(_Learner):
     )
 
 
+LEARNER_SETTINGS = {
+    "trees": "n_estimators",
+    "min_rows": "min_samples_leaf",
+    "leaves": "num_leaves",
+    "row_share": "subsample",
+    "column_share": "colsample_bytree",
+}
+"""Parameters of learners that have another name in the library, and this name."""
+
 LearnerParams = Annotated[ForestLearnerParams | MartLearnerParams, Field(discriminator="kind")]
 
 OF_PRESET = {
@@ -242,7 +251,9 @@ def cascade_params(params: DeepForestParams) -> dict[str, Any]:
 
 def _learner_params(learner: ForestLearnerParams | MartLearnerParams) -> dict[str, Any]:
     """Return the settings of one learner as the library expects them."""
-    values: dict[str, Any] = {"kind": learner.kind} | learner.model_dump()
+    values: dict[str, Any] = {"kind": learner.kind}
+    for name, value in learner.model_dump().items():
+        values[LEARNER_SETTINGS.get(name, name)] = value
     if values.get("max_features") == "all":
         values["max_features"] = None
     # The library's default depends on the kind of learner; only a number replaces it.

@@ -19,11 +19,11 @@ from deepforest import CascadeForestClassifier, CascadeForestRegressor, MartSele
 
 STORED = Path(__file__).with_name("stored_predictions.npz")
 FORESTS = [
-    {"kind": "random_forest", "trees": 12},
-    {"kind": "extra_trees", "trees": 12},
-    {"kind": "completely_random_forest", "trees": 12},
+    {"kind": "random_forest", "n_estimators": 12},
+    {"kind": "extra_trees", "n_estimators": 12},
+    {"kind": "completely_random_forest", "n_estimators": 12},
 ]
-WITH_MART = [*FORESTS, {"kind": "mart", "trees": 12}]
+WITH_MART = [*FORESTS, {"kind": "mart", "n_estimators": 12}]
 COMMON: dict[str, Any] = {
     "resampling": "per_layer",
     "cv": 3,
@@ -55,7 +55,7 @@ def cascades() -> dict[str, tuple[Any, str, dict[str, Any]]]:
             {"weights": True},
         ),
         "selector": (
-            CascadeForestClassifier(FORESTS, selector=MartSelector(10, trees=20), **WEIGHTED),
+            CascadeForestClassifier(FORESTS, selector=MartSelector(10, n_estimators=20), **WEIGHTED),
             two,
             {},
         ),
