@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 PortType = Literal["table", "model", "predictions", "report", "layers"]
 Kind = Literal["number", "category", "bool", "time", "text"]
-Role = Literal["feature", "target", "id", "time", "weight", "ignore"]
+Role = Literal["feature", "target", "id", "group", "time", "weight", "ignore"]
 SubtaskState = Literal["waiting", "running", "done", "reused", "failed"]
 """The state of a subtask inside a node; ``reused``: a process that was killed had finished it."""
 MAX_LABEL = 200

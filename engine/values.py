@@ -98,7 +98,7 @@ class Predictions:
     """Title of the model for reports and leaderboards."""
     truth: pa.Array | None = None
     carried: pa.Table | None = None
-    """Columns of the scored table that stand beside the predictions: ids, times, chosen ones."""
+    """Columns of the scored table that stand beside the predictions: ids, groups, times, chosen."""
 
     FILE: ClassVar = "predictions.arrow"
     TRUTH: ClassVar = "truth"

@@ -281,12 +281,17 @@ def fit(ctx: NodeContext, rows: TrainingRows, cascade: Any) -> None:
     from deepforest import FitCancelled
 
     _compile_kernels_for(ctx, rows, cascade)
-    cascade.set_params(categorical_features=rows.categorical, n_jobs=ctx.threads)
+    cascade.set_params(
+        # Apart from the row weights, which count in the scores of the layers, too.
+        class_weight=rows.class_weight,
+        categorical_features=rows.categorical,
+        n_jobs=ctx.threads,
+    )
     try:
         cascade.fit(
             rows.matrix,
             rows.y,
-            sample_weight=rows.weights,
+            sample_weight=rows.row_weights,
             checkpoint=ctx.checkpoint,
             listener=FitProgress(ctx, cascade).on_event,
             cancelled=ctx.cancelled.is_set,
@@ -303,7 +308,7 @@ def _compile_kernels_for(ctx: NodeContext, rows: TrainingRows, cascade: Any) -> 
     kinds = {learner["kind"] for learner in cascade.learners or []}
     if kinds == {"mart"}:
         return
-    is_weighted = rows.weights is not None
+    is_weighted = rows.row_weights is not None or rows.class_weight is not None
     # mdDF gives the rows weights from its second layer on.
     reweights = getattr(cascade, "reweight", False)
     compile_kernels(ctx, counts=not is_weighted, weights=is_weighted or reweights)
@@ -394,6 +399,8 @@ def python(params: DeepForestParams, names: Variables) -> Snippet:
 
     def lines(rows: Expression, cascade: Expression) -> list[str]:
         """Return the lines that create and fit the cascade."""
+        if params.class_weights != "none":
+            values["class_weight"] = Expression(f"{rows}.class_weight")
         others = {
             "categorical_features": Expression(f"{rows}.categorical"),
             "random_state": params.seed,
@@ -401,7 +408,7 @@ def python(params: DeepForestParams, names: Variables) -> Snippet:
         }
         return [
             *statement(cascade, "preset", params.preset, **values, **others),
-            *fit_statement(cascade, rows),
+            *fit_statement(cascade, rows, weights="row_weights"),
         ]
 
     return training_script(params, names, "cascade", lines, imports)
@@ -440,7 +447,7 @@ NODE = training_node(
     KIND,
     summary="A cascade of forests and boosted trees; each layer sees the columns and the last "
     "layer's predictions.",
-    version=1,
+    version=2,
     params=DeepForestParams,
     fit=fit,
     python=python,

@@ -31,7 +31,14 @@ from engine.workspace import Files
 from nodes.data import formats
 from nodes.data.formats import FileFormat
 from nodes.data.samples import sample_columns, sample_name
-from nodes.data.tables import check_columns, chosen_types, load, preview, target_and_roles
+from nodes.data.tables import (
+    check_columns,
+    chosen_types,
+    load,
+    preview,
+    roles_of_reading,
+    target_and_roles,
+)
 
 OTHER_SUFFIXES = [suffix for suffix, kind in formats.SUFFIXES.items() if kind not in ("csv", "tsv")]
 TEXT_OPTION = form_hint(
@@ -66,12 +73,13 @@ class LoadDataParams(NodeParams):
         min_length=1,
         json_schema_extra=form_hint(choose="column"),
     )
-    roles: dict[str, Literal["feature", "id", "time", "weight", "ignore"]] = Field(
+    roles: dict[str, Literal["feature", "id", "group", "time", "weight", "ignore"]] = Field(
         default_factory=dict,
         title="Roles",
-        description="What columns are used for, if they are not features: id and time are copied "
-        "to the predictions, an id exactly as written; weight is how much a row counts; ignore "
-        "leaves a column out.",
+        description="What columns are used for, if they are not features: id, group and time are "
+        "copied to the predictions, id and group exactly as written; all rows of a group, such as "
+        "a customer, device or patient, stay together when a model is scored; weight is how much a "
+        "row counts; ignore leaves a column out.",
         json_schema_extra=form_hint(choose="columns"),
     )
     types: dict[str, Kind] = Field(
@@ -236,8 +244,7 @@ def file_columns(params: LoadDataParams, files: Files) -> Columns | None:
     None if the source cannot be read, or is too large to be read completely. Columns without values
     are left out, unless they are ignored.
     """
-    # These two roles matter: an id is left as written, and an ignored column may be empty.
-    roles = {name: role for name, role in params.roles.items() if role in ("id", "ignore")}
+    roles = roles_of_reading(params)
     plain = params.model_copy(update={"target": None, "roles": roles, "types": {}})
     try:
         if sample_name(params.source) is not None:

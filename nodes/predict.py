@@ -16,6 +16,8 @@ from nodes.models.model import FittedModel, load_model
 if TYPE_CHECKING:
     import pyarrow as pa
 
+CARRIED_ROLES = ("id", "group", "time")
+
 
 class PredictParams(NodeParams):
     """Choose the columns that are written beside the predictions."""
@@ -24,8 +26,8 @@ class PredictParams(NodeParams):
         default_factory=list,
         title="Columns to keep",
         description="Columns of the table to copy in front of the predictions, to identify the "
-        "rows. Columns with the role id or time are always copied. If a prediction has the same "
-        "name, “(input)” is added.",
+        "rows. Columns with the role id, group or time are always copied. If a prediction has the "
+        "same name, “(input)” is added.",
         max_length=10_000,
         json_schema_extra=form_hint(choose="columns"),
     )
@@ -47,7 +49,7 @@ def scored(
 ) -> Predictions:
     """Return the model's predictions for a table.
 
-    ``keep`` names columns to write beside them; columns with the role id or time are always
+    ``keep`` names columns to write beside them; columns with the role id, group or time are always
     written. If the table has a target, the predictions hold it as the truth. Raise ``BadInput`` if
     the table does not fit the model, or if its target holds a class that the model does not have.
     """
@@ -88,7 +90,7 @@ def _truth(table: Table, classes: list[str]) -> pa.Array:
 def _carried(table: Table, keep: Sequence[str]) -> pa.Table | None:
     """Return the columns that identify the rows and those to keep; None without any."""
     _check_kept(keep, table.data.column_names)
-    names = [column.name for column in table.columns if column.role in ("id", "time")]
+    names = [column.name for column in table.columns if column.role in CARRIED_ROLES]
     # A column may be an id and be named in keep.
     names = list(dict.fromkeys([*names, *keep]))
     return table.data.select(names) if names else None

@@ -104,14 +104,18 @@ def training_rows(
     form: Form = "codes",
     precision: Precision = "float64",
     class_weights: str | dict[str, float] = "none",
+    folds_by: str = "rows",
 ) -> TrainingRows:
     """Return the labelled rows of a table as a matrix, class numbers and weights.
 
     ``form`` is ``codes`` (a category is its number, for trees) or ``onehot`` (for linear models and
     networks). The matrix has 32-bit floats where they lose nothing. ``class_weights`` is ``none``,
-    ``balanced`` or a weight for each class. Rows without a class are left out.
+    ``balanced`` or a weight for each class. With ``folds_by`` (``group``, ``time``, or ``auto`` for
+    what the table has), the rows have ``groups`` or ``times``, by which an estimator makes folds.
+    Rows without a class are left out.
     """
-    return prepare(table, Encoding(form, precision), class_weights=class_weights)
+    encoding = Encoding(form, precision)
+    return prepare(table, encoding, class_weights=class_weights, folds_by=folds_by)
 
 
 # Models

@@ -46,6 +46,7 @@ LEARNERS: Learners = {
         "folds": 2,
         "max_layers": 2,
         "select_features": 12,
+        "class_weights": "balanced",
     },
 }
 TINY_LEARNERS: Learners = {

@@ -4,7 +4,7 @@
 - ``check_learnable``         the ``output_columns`` rule of nodes that train: a target and features
 - ``drop_missing_target``     the rows that have a class
 - ``check_classes``           the target has classes to learn
-- ``check_roles``             weights can weigh, times have an order
+- ``check_roles``             weights can weigh, times have an order, and a row has one group
 """
 
 from __future__ import annotations
@@ -98,15 +98,20 @@ def check_classes(labels: pa.ChunkedArray, target: str) -> None:
 
 
 def check_roles(data: pa.Table, roles: Mapping[str, Role]) -> None:
-    """Raise ``BadInput`` if there are several weights, or a column cannot be a weight or a time."""
+    """Raise ``BadInput`` if a column cannot have its role.
+
+    A table has at most one weight and one group.
+    """
     import pyarrow.compute as pc
 
-    weights = [name for name, role in roles.items() if role == "weight"]
-    if len(weights) > 1:
-        raise BadInput(
-            f"there are several weight columns: {listed(weights)}; give only one the role weight",
-            field="roles",
-        )
+    for single in ("weight", "group"):
+        names = [name for name, role in roles.items() if role == single]
+        if len(names) > 1:
+            raise BadInput(
+                f"there are several {single} columns: {listed(names)}; give only one the role "
+                f"{single}",
+                field="roles",
+            )
     for name, role in roles.items():
         column = data.column(name)
         kind = kind_of(column.type)

@@ -43,6 +43,8 @@ START_ROWS = 50_000
 """Rows that a preview holds of a larger table of another format."""
 REMEMBERED_BYTES = 256 << 20
 """Bytes of previews that are remembered."""
+NAMING_ROLES = ("id", "group")
+"""Roles of columns that name a row or its group; their values are used exactly as written."""
 
 Progress = Callable[[float, str], None]
 
@@ -82,14 +84,17 @@ def _as_text(params: LoadDataParams) -> set[str]:
     As labels, "1" and "01" are different. Read as numbers, they would be the same.
     """
     target, _ = target_and_roles(params)
-    return {*params.types, *_ids(params), *([target] if target else [])}
+    return {*params.types, *_names(params), *([target] if target else [])}
 
 
-def _ids(params: LoadDataParams) -> list[str]:
-    """Return the ids of a file; those of a sample are numbers where they look like numbers."""
+def _names(params: LoadDataParams) -> list[str]:
+    """Return the columns of a file that name a row or its group.
+
+    Those of a sample are numbers where they look like numbers.
+    """
     if sample_name(params.source) is not None:
         return []
-    return [name for name, role in params.roles.items() if role == "id"]
+    return [name for name, role in params.roles.items() if role in NAMING_ROLES]
 
 
 def target_and_roles(params: LoadDataParams) -> tuple[str | None, dict[str, Role]]:
@@ -126,7 +131,8 @@ def _with_types(data: pa.Table, params: LoadDataParams) -> pa.Table:
 
     target, roles = target_and_roles(params)
     # An id that was read as written stays text: as a category, 1.0 and +1 would become 1.
-    types: dict[str, Kind] = {name: "text" for name in _ids(params) if _kind(data, name) == "text"}
+    written = [name for name in _names(params) if _kind(data, name) == "text"]
+    types: dict[str, Kind] = dict.fromkeys(written, "text")
     types |= chosen_types(params, target)
     missing = frozenset(params.missing)
     columns = {}
@@ -274,10 +280,19 @@ def move_preview(old: Path, new: Path) -> None:
 
 def _settings_of_reading(params: LoadDataParams) -> LoadDataParams:
     """Return the settings without those that ``make_table`` applies later."""
-    roles = {name: role for name, role in params.roles.items() if role in ("id", "ignore")}
+    roles = roles_of_reading(params)
     return params.model_copy(
         update={"roles": roles, "missing_target": "drop", "empty_columns": "drop"}
     )
+
+
+def roles_of_reading(params: LoadDataParams) -> dict[str, Any]:
+    """Return the roles that change what is read.
+
+    Ids and groups are left as written, and an ignored column may be empty.
+    """
+    reading = (*NAMING_ROLES, "ignore")
+    return {name: role for name, role in params.roles.items() if role in reading}
 
 
 def _remembered(params: LoadDataParams, files: Files) -> Preview:

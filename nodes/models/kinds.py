@@ -49,7 +49,8 @@ class ModelKind:
 
     - A row gets the same bits alone, in any batch, on any number of threads and processors.
     - It is saved without pickle, because a pickle can run code when it is loaded.
-    - Its fit uses ``rows.weights``. A weight column fills them even without class weights.
+    - Its fit uses ``rows.weights``: a weight column fills them even without class weights. A fit
+      that also computes scores uses ``rows.row_weights`` and ``rows.class_weight`` instead.
     """
 
     name: str

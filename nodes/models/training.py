@@ -1,8 +1,9 @@
 """Train a model on a table: what every node of the category Train does.
 
-- ``ClassWeights``, ``Seed``  the parameters that these nodes share
+- ``ClassWeights``, ``FoldsBy``, ``Seed``  the parameters that these nodes share
 - ``labelled``         the rows whose class is known
 - ``TrainingRows``, ``prepare``  a table as an estimator needs it: checked, encoded, weighted
+- ``fold_column``      the column that says which rows a fold holds out
 - ``training_node``    the node type of a kind of model; ``train`` is what it runs
 - ``compile_kernels``, ``one_blas_thread``  what several fits need
 - ``training_script``, ``fit_statement``  the same as lines of a Python script
@@ -19,7 +20,7 @@ from pydantic import Field, PositiveFloat
 
 from engine.errors import BadInput
 from engine.export_python import Expression, Snippet, Variables, statement
-from engine.node_types import NodeContext, NodeParams, NodeType, Port, form_hint
+from engine.node_types import Column, Columns, NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.text import listed
 from engine.values import Table, kind_of
 from nodes.data.columns import check_learnable
@@ -28,6 +29,7 @@ from nodes.models.model import FittedModel
 
 if TYPE_CHECKING:
     import numpy as np
+    import pyarrow as pa
 
     from nodes.models.encoder import TableEncoder
 
@@ -42,6 +44,17 @@ ClassWeights = Annotated[
     ),
 ]
 """Annotation of the parameter ``class_weights``; its default is ``"none"``."""
+
+FoldsBy = Annotated[
+    Literal["auto", "rows", "group", "time"],
+    Field(
+        title="Folds by",
+        description="What is held out to score the model: single rows (rows), all rows of a group "
+        "such as a customer (group), or all later rows (time). With auto, the roles of the columns "
+        "decide.",
+    ),
+]
+"""Annotation of the parameter ``folds_by``; its default is ``"auto"``."""
 
 Seed = Annotated[
     int,
@@ -107,7 +120,11 @@ def train(
     wrong weights.
     """
     rows = prepare(
-        table, kind.encoding, class_weights=getattr(params, "class_weights", "none"), log=ctx.log
+        table,
+        kind.encoding,
+        class_weights=getattr(params, "class_weights", "none"),
+        folds_by=getattr(params, "folds_by", "rows"),
+        log=ctx.log,
     )
     estimator = kind.build(params)
     fit(ctx, rows, estimator)
@@ -122,16 +139,40 @@ class TrainingRows:
     y: np.ndarray
     """Class number of each row."""
     classes: list[str]
-    weights: np.ndarray | None
-    """Weight of each row, 1 on average; ``None`` if all are equal."""
+    row_weights: np.ndarray | None
+    """Weight of each row by the table's weight column, 1 on average; ``None`` if all are equal."""
     class_weights: dict[str, float]
-    """Weight of a row of each class, before weights are scaled; empty if all are equal."""
+    """Weight of a row of each class by its name, not scaled; empty without class weights."""
+    weights: np.ndarray | None
+    """Row weight times class weight, 1 on average; ``None`` if all are equal.
+
+    For estimators that take only ``sample_weight``. An estimator that also computes scores must
+    take the two apart: class weights are costs of errors, and not part of a metric.
+    """
     encoder: TableEncoder
+    groups: np.ndarray | None = None
+    """Number of the group of each row, if a fold must hold out whole groups."""
+    times: np.ndarray | None = None
+    """Time of each row, if a fold must hold out the rows after those it learns from."""
 
     @property
     def codes(self) -> np.ndarray:
         """Return ``y`` by its name in scripts that an earlier version exported."""
         return self.y
+
+    @property
+    def class_weight(self) -> dict[int, float] | None:
+        """Return the weight of each class number; ``None`` if all are equal.
+
+        They are scaled such that row weight times class weight is 1 on average.
+        """
+        import numpy as np
+
+        by_code = np.array([self.class_weights.get(name, 1.0) for name in self.classes])
+        if (by_code == by_code[0]).all():
+            return None
+        mean = np.average(by_code[self.y], weights=self.row_weights)
+        return dict(enumerate((by_code / mean).tolist()))
 
     @property
     def categorical(self) -> list[int]:
@@ -162,24 +203,45 @@ def prepare(
     encoding: Encoding,
     *,
     class_weights: str | dict[str, float] = "none",
+    folds_by: str = "rows",
     log: Callable[[str], None] = lambda text: None,
 ) -> TrainingRows:
     """Check, encode and weight a table; rows without a class are left out.
 
-    The matrix has 32-bit floats where they lose nothing. ``log`` gets what is left out and why.
-    Raise ``BadInput`` like ``train``.
+    The matrix has 32-bit floats where they lose nothing. ``folds_by`` is a value of ``FoldsBy``.
+    ``log`` gets what is left out and why. Raise ``BadInput`` like ``train``.
     """
+    import numpy as np
+
     from nodes.models.encoder import TableEncoder
 
     table, y, classes = labelled(table, log)
     encoder = TableEncoder.fit(table, encoding.form, log)
-    of_class, weights = _weights(table, y, classes, class_weights)
+    row_weights = _row_weights(table)
+    # The weights of rows count for the balance of the classes.
+    totals = np.bincount(y, row_weights, len(classes))
+    of_class = _class_weights(totals, classes, class_weights)
+    weights = row_weights
+    if of_class:
+        by_row = np.array([of_class[name] for name in classes])[y]
+        weights = by_row if row_weights is None else row_weights * by_row
+    groups, times = _groups_and_times(table, folds_by, log)
     precision = encoding.precision
     # 32 bits halve the memory, and trees see the same values.
     if encoding.form == "codes" and encoder.fits_float32:
         precision = "float32"
     matrix = encoder.transform(table.data, precision, encoding.order)
-    return TrainingRows(matrix, y, classes, weights, of_class, encoder)
+    return TrainingRows(
+        matrix=matrix,
+        y=y,
+        classes=classes,
+        row_weights=_scaled(row_weights),
+        class_weights=of_class,
+        weights=_scaled(weights),
+        encoder=encoder,
+        groups=groups,
+        times=times,
+    )
 
 
 def compile_kernels(ctx: NodeContext, *, counts: bool, weights: bool) -> None:
@@ -203,11 +265,16 @@ def one_blas_thread() -> Iterator[None]:
         yield
 
 
-def fit_statement(estimator: Expression, rows: Expression, indent: str = "") -> list[str]:
-    """Return the line of a script that fits an estimator to training rows."""
+def fit_statement(
+    estimator: Expression, rows: Expression, indent: str = "", *, weights: str = "weights"
+) -> list[str]:
+    """Return the line of a script that fits an estimator to training rows.
+
+    ``weights`` is the attribute of the rows that the estimator gets as ``sample_weight``.
+    """
     matrix, y = Expression(f"{rows}.matrix"), Expression(f"{rows}.y")
-    weights = Expression(f"{rows}.weights")
-    return statement("", f"{indent}{estimator}.fit", matrix, y, sample_weight=weights)
+    sample_weight = Expression(f"{rows}.{weights}")
+    return statement("", f"{indent}{estimator}.fit", matrix, y, sample_weight=sample_weight)
 
 
 def training_script(
@@ -228,6 +295,9 @@ def training_script(
     weights = getattr(params, "class_weights", "none")
     if weights != "none":
         encoding["class_weights"] = weights
+    folds_by = getattr(params, "folds_by", "rows")
+    if folds_by != "rows":
+        encoding["folds_by"] = folds_by
     return Snippet(
         [
             *statement(rows, "steps.training_rows", names.inputs["table"], **encoding),
@@ -269,26 +339,90 @@ def labelled(table: Table, log: Callable[[str], None]) -> tuple[Table, np.ndarra
     return table, y, classes
 
 
-def _weights(
-    table: Table, y: np.ndarray, classes: list[str], requested: str | dict[str, float]
-) -> tuple[dict[str, float], np.ndarray | None]:
-    """Return the weight of each class, and of each row.
+def fold_column(columns: Columns, folds_by: str) -> Column | None:
+    """Return the column by which rows are held out; None if single rows are.
 
-    Weights of rows are 1 on average, because some settings of estimators depend on their scale.
-    They are None if all are equal.
+    ``folds_by`` is a value of ``FoldsBy``. Raise ``BadInput`` if the table does not have the
+    column, or if ``auto`` has to choose between a group and a time: only the user knows whether the
+    model will be used for new groups or for later rows.
+    """
+    if folds_by == "rows":
+        return None
+    group = next((column for column in columns if column.role == "group"), None)
+    time = next((column for column in columns if column.role == "time"), None)
+    if folds_by == "auto":
+        if group and time:
+            raise BadInput(
+                f"the table has a group, '{group.name}', and a time, '{time.name}'; set Folds by "
+                "to group if the model is for new groups, or to time if it is for later rows",
+                field="folds_by",
+            )
+        return group or time
+    column = group if folds_by == "group" else time
+    if column is None:
+        raise BadInput(
+            f"no column has the role {folds_by}; give one this role in the Load data node, or set "
+            "Folds by to rows",
+            field="folds_by",
+        )
+    return column
+
+
+def _groups_and_times(
+    table: Table, folds_by: str, log: Callable[[str], None]
+) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """Return the group or the time of each row, by what a fold holds out; None for the others.
+
+    Raise ``BadInput`` if a time is missing. With ``auto``, single rows are then held out.
     """
     import numpy as np
 
-    rows = _row_weights(table)
-    # The weights of rows count for the balance of the classes.
-    of_class = _class_weights(np.bincount(y, rows, len(classes)), classes, requested)
-    weights = np.ones(len(y)) if rows is None else rows
-    if of_class:
-        weights = weights * np.array([of_class[name] for name in classes])[y]
-    # Without weights, the estimators use faster code.
-    if (weights == weights[0]).all():
-        return of_class, None
-    return of_class, weights / weights.mean()
+    from nodes.models.encoder import numbers
+
+    column = fold_column(table.columns, folds_by)
+    if column is None:
+        return None, None
+    if column.role == "group":
+        groups = _group_codes(table.data.column(column.name))
+        n_groups = len(np.unique(groups))
+        log(f"Folds hold out whole groups: '{column.name}' has {n_groups:,} of them.")
+        return groups, None
+    times = numbers(table.data.column(column.name))
+    missing = int(np.isnan(times).sum())
+    if not missing:
+        log(f"Folds hold out the latest rows by '{column.name}'.")
+        return None, times
+    reason = f"'{column.name}' is missing in {missing:,} rows"
+    if folds_by == "time":
+        raise BadInput(
+            f"{reason}, so the rows have no order; set Folds by to rows, or drop the rows without "
+            "a time",
+            field="folds_by",
+        )
+    log(f"{reason}, so folds hold out single rows instead of the latest.")
+    return None, None
+
+
+def _group_codes(column: pa.ChunkedArray) -> np.ndarray:
+    """Return the number of each row's group; a row without a group is a group of its own."""
+    import numpy as np
+
+    indices = column.combine_chunks().dictionary_encode().indices
+    codes: np.ndarray = indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    missing = np.flatnonzero(codes == -1)
+    codes[missing] = codes.max() + 1 + np.arange(len(missing))
+    return codes
+
+
+def _scaled(weights: np.ndarray | None) -> np.ndarray | None:
+    """Return weights that are 1 on average, because some settings of estimators depend on that.
+
+    They are None if all are equal: without weights, the estimators use faster code.
+    """
+    if weights is None or (weights == weights[0]).all():
+        return None
+    scaled: np.ndarray = weights / weights.mean()
+    return scaled
 
 
 def _row_weights(table: Table) -> np.ndarray | None:

@@ -301,15 +301,16 @@ def test_roles_are_set_and_plain_features_left_out(ctx):
     assert table.features == ["x"]
 
 
-def test_ids_are_carried_as_they_are_written(ctx):
+@pytest.mark.parametrize("role", ["id", "group"])
+def test_ids_and_groups_are_carried_as_they_are_written(ctx, role):
     ids = ["12345678901234567890", "12345678901234567891", "007", "7", "7.0", "+7", "1e3"]
     content = "id,x\n" + "".join(f"{name},1\n" for name in ids)
-    table = read(ctx, content, roles={"id": "id"})
+    table = read(ctx, content, roles={"id": role})
     assert table.data.column("id").to_pylist() == ids
     assert kinds(table)["id"] == "text"
-    assert (
-        kinds(read(ctx, content, roles={"id": "id"}, types={"id": "category"}))["id"] == "category"
-    )
+    assert table.features == ["x"]
+    as_category = read(ctx, content, roles={"id": role}, types={"id": "category"})
+    assert kinds(as_category)["id"] == "category"
 
 
 def test_ids_that_are_numbers_in_the_file_stay_numbers(ctx):
@@ -469,6 +470,13 @@ BAD_FILES: list[tuple[str, str | bytes | None, dict[str, Any], str, list[str]]] 
         {"roles": {"a": "weight", "b": "weight"}},
         "roles",
         ["weight", "'a', 'b'"],
+    ),
+    (
+        "g.csv",
+        "a,b\n1,1\n",
+        {"roles": {"a": "group", "b": "group"}},
+        "roles",
+        ["group", "'a', 'b'"],
     ),
     ("../t.csv", None, {}, "source", ["'../t.csv'", "workspace"]),
     ("/etc/hostname", None, {}, "source", ["'/etc/hostname'", "absolute"]),
@@ -731,7 +739,7 @@ MIXED = "id,when,n,c,e,w\n007,2024-01-02,1,a,,1\n8,2024-01-03,2,b,,2\n9,2024-01-
         {"target": "c"},
         {"target": "n", "types": {"id": "text", "c": "text"}},
         {
-            "roles": {"id": "id", "c": "id", "when": "time", "w": "weight", "e": "ignore"},
+            "roles": {"id": "id", "c": "group", "when": "time", "w": "weight", "e": "ignore"},
             "target": "n",
         },
         {"types": {"n": "category"}, "roles": {"c": "ignore", "e": "ignore"}},

@@ -86,16 +86,16 @@ class TestPredict:
         with refused(naming="'ugly'"):
             self.score(ctx, model, simple(classes=("bad", "good", "ugly")))
 
-    def test_carries_id_and_time_columns(self, ctx, model, tmp_path):
+    def test_carries_id_group_and_time_columns(self, ctx, model, tmp_path):
         table = simple(3)
         data = table.data.append_column("id", pa.array([7, 8, 9])).append_column(
             "at", pa.array([1, 2, 3], pa.timestamp("s"))
         )
-        scored = self.score(
-            ctx, model, Table(data, "y", {"id": "id", "at": "time", "z": "feature"})
-        )
+        data = data.append_column("customer", pa.array(["007", "7", "7"]))
+        roles = {"id": "id", "at": "time", "customer": "group", "z": "feature"}
+        scored = self.score(ctx, model, Table(data, "y", roles))
         again = reloaded(scored, tmp_path / "p")
-        assert again.carried.column_names == ["id", "at"]
+        assert again.carried.column_names == ["id", "at", "customer"]
         np.testing.assert_array_equal(again.probabilities, scored.probabilities)
         assert again.truth.to_pylist() == table.labels().to_pylist()
 

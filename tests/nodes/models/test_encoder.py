@@ -176,8 +176,10 @@ def test_table_without_a_usable_column_is_refused():
 
 
 def test_only_features_are_encoded():
-    data = pa.table({"id": [1, 2], "y": ["a", "b"], "x": [1.0, 2.0], "w": [1, 1], "skip": [1, 2]})
-    roles = {"id": "id", "w": "weight", "skip": "ignore"}
+    data = pa.table({"id": [1, 2], "y": ["a", "b"], "x": [1.0, 2.0], "w": [1, 1]})
+    for name in ("skip", "when", "customer"):
+        data = data.append_column(name, pa.array([1, 2]))
+    roles = {"id": "id", "w": "weight", "skip": "ignore", "when": "time", "customer": "group"}
     assert TableEncoder.fit(Table(data, "y", roles), "codes").names == ["x"]
 
 
