@@ -44,9 +44,9 @@ PEER_SETS = {
 BY_AUC = ("bank_marketing", "mammography")
 
 
-def forests(trees: int) -> list[dict[str, Any]]:
+def forests(n_estimators: int) -> list[dict[str, Any]]:
     return [
-        {"kind": kind, "count": 2, "trees": trees}
+        {"kind": kind, "count": 2, "n_estimators": n_estimators}
         for kind in ("random_forest", "completely_random_forest")
     ]
 
@@ -252,7 +252,7 @@ def measure_screening(quick: bool) -> None:
         accuracy_line("  accuracy", *scores)
         own, other = (f"{seconds:.2f} s" for seconds in predicting)
         line("  prediction", own, other, f"{predicting[1] / predicting[0]:.1f} x", "")
-        print("    rows in:", [record.rows_in for record in screened.layers_])
+        print("    rows in:", [record.rows_in for record in screened.layer_records_])
 
 
 def fit_and_score(model: Any, split: Split) -> tuple[float, float, float]:
@@ -270,7 +270,9 @@ def measure_margins() -> None:
         except NoData as reason:
             print(f"{name}: left out, {reason}")
             continue
-        records = MarginForestClassifier(random_state=0, n_jobs=2).fit(split.x, split.y).layers_
+        records = (
+            MarginForestClassifier(random_state=0, n_jobs=2).fit(split.x, split.y).layer_records_
+        )
         of_layers = [record.margins.ratio for record in records if record.margins]
         ratios = [ratio for ratio in of_layers if ratio]
         shown = " ".join(f"{ratio:.3f}" for ratio in ratios)

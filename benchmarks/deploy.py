@@ -93,7 +93,7 @@ def make_models(place: Path) -> None:
         folder.mkdir(parents=True)
         outputs = node_type.run(context, {"table": make_table(TRAINING_ROWS, 0)}, params)
         outputs["model"].save(folder)
-    layers = len(load_model(place / "models" / "cascade").estimator.estimators_)
+    layers = load_model(place / "models" / "cascade").estimator.n_layers_
     print(
         f"{cores()} cores; the cascade kept {layers} layers of 4 learners × 5 folds × 50 trees",
         flush=True,

@@ -32,11 +32,11 @@ def representations(name: str, n_rows: int) -> list[Array]:
     x, y = rows_of(name, n_rows)
     forest = MarginForestClassifier(max_layers=LAYERS, patience=LAYERS, random_state=0, n_jobs=2)
     forest.learners = [
-        {"kind": "random_forest", "trees": 30},
-        {"kind": "extra_trees", "count": 2, "trees": 30},
+        {"kind": "random_forest", "n_estimators": 30},
+        {"kind": "extra_trees", "count": 2, "n_estimators": 30},
     ]
     forest.fit(x, y)
-    return [forest.transform(x, layer=layer) for layer in range(1, len(forest.estimators_) + 1)]
+    return [forest.transform(x, layer=layer) for layer in range(1, forest.n_layers_ + 1)]
 
 
 def rows_of(name: str, n_rows: int) -> tuple[Array, Array]:

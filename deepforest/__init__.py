@@ -13,12 +13,14 @@ The estimators
 - ``preset``                     the params of each paper by name (``presets``)
 
 Their parts
-- ``growing``     the fit, layer after layer; ``growth`` decides when to stop, ``record`` holds the
-  records of layers
-- ``layer``       one layer as a graph of ``jobs``: fits of the ``learners`` on ``features``
-- ``fitted``      prediction and inspection of a fitted cascade; ``saving`` saves it in a folder
-- ``inspection``  figures about the inside of a fitted cascade
-- ``margins``, ``mixture``, ``metrics``  the arithmetic
+- ``_base``           the base of all cascades: reads X and y, fits, predicts, looks inside
+- ``_grow``           ``grow_cascade``, the loop of the papers, layer after layer
+- ``_resampling``     which rows each fit sees; ``early_stopping`` decides when to stop
+- ``_layer``          one layer: fits of the ``learners`` on ``_features``, as ``_fit_jobs``
+- ``_cascade``        fitted cascades, and rows on their way through them
+- ``_saving``         saves a model in a folder, in the format of ``persistence``
+- ``records``, ``inspection``  figures about the layers of a fitted cascade
+- ``margins``, ``metrics``, ``arithmetic``  the arithmetic
 
 Names are imported when they are first used, because the compiler and the libraries load slowly.
 """
@@ -29,11 +31,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ._files import BrokenModel
-    from ._fit_jobs import FitCancelled, FolderCheckpointer
+    from ._fit_jobs import FitCancelled, FitEvent, FolderCheckpointer
     from .cascade import CascadeForestClassifier, CascadeForestRegressor
     from .forest import HistForestClassifier, HistForestRegressor
     from .margin_forest import MarginForestClassifier
+    from .persistence import BrokenModel
     from .presets import preset
     from .records import LayerRecord
     from .screening import ScreenedForestClassifier
@@ -44,6 +46,7 @@ __all__ = [
     "CascadeForestClassifier",
     "CascadeForestRegressor",
     "FitCancelled",
+    "FitEvent",
     "FolderCheckpointer",
     "HistForestClassifier",
     "HistForestRegressor",
@@ -55,10 +58,11 @@ __all__ = [
 ]
 
 _HOME = {
-    "BrokenModel": "_files",
+    "BrokenModel": "persistence",
     "CascadeForestClassifier": "cascade",
     "CascadeForestRegressor": "cascade",
     "FitCancelled": "_fit_jobs",
+    "FitEvent": "_fit_jobs",
     "FolderCheckpointer": "_fit_jobs",
     "HistForestClassifier": "forest",
     "HistForestRegressor": "forest",

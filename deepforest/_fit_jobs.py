@@ -1,13 +1,11 @@
-"""Run jobs that need each other's results, each as soon as its inputs are ready.
+"""Run the fits of a layer as jobs, several at the same time.
 
-A layer of a cascade is such a graph: its folds are drawn, each (learner, fold) is fitted, and the
-vectors of the rows that were held out are gathered learner by learner. A job waits for its own
-inputs only. A checkpointer may save the results of finished jobs, so that a fit that was killed
-does not repeat them.
+A checkpointer may save the results of finished jobs, so that a fit that was killed does not repeat
+them.
 
-- ``Job``, ``JobRunner``  the nodes of the graph, and what runs them: executor, checkpointer,
-  listener, cancellation
-- ``FitEvent``               what a listener gets
+- ``FitJob``, ``JobRunner``  the jobs, and what runs them: executor, checkpointer, listener,
+  cancellation
+- ``FitEvent``            what a listener gets
 - ``Checkpointer``, ``FolderCheckpointer``  where the results of finished jobs are saved
 - ``FitCancelled``        raised by a fit that was asked to stop
 """
@@ -17,13 +15,14 @@ from __future__ import annotations
 import shutil
 import time
 import uuid
+from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from ._files import BrokenModel, Pack, read_model, write_model
+from .persistence import BrokenModel, Pack, read_model, write_model
 
 State = Literal["waiting", "started", "finished", "kept", "failed"]
 LOOK_EVERY = 0.1  # seconds between two checks whether the fit was cancelled
@@ -36,28 +35,25 @@ class FitCancelled(Exception):
 
 
 @dataclass(frozen=True)
-class Job:
-    """Describe work that is called with the results of the jobs it needs, in their order.
+class FitJob:
+    """Describe one piece of work.
 
     With ``pack`` and ``unpack`` a checkpointer can save its result; without, it is computed again.
-    A ``light`` job runs at once in the calling thread: sending it to a worker would cost more.
     """
 
     key: str
-    work: Callable[..., Any]
-    needs: tuple[str, ...] = ()
+    work: Callable[[], Any]
     pack: Callable[[Any], Pack] | None = None
     unpack: Callable[[Pack], Any] | None = None
-    light: bool = False
     place: tuple[str, ...] = ()
-    """Layer, learner and fold in words, for people; jobs without a place are not announced."""
+    """Layer, learner and fold in words, for people."""
 
 
 @dataclass(frozen=True)
 class FitEvent:
     """Report a change in the state of a job.
 
-    ``kept`` means that its result was saved by an earlier fit. Jobs with a place are announced as
+    ``kept`` means that its result was saved by an earlier fit. All jobs are announced as
     ``waiting`` before the first of them starts.
     """
 
@@ -143,9 +139,9 @@ class Interrupt:
 
 
 class JobRunner:
-    """Run graphs of jobs on an executor, by default ``n_jobs`` own threads, in a ``with`` block.
+    """Run jobs on an executor, by default ``n_jobs`` own threads, in a ``with`` block.
 
-    ``listener`` gets each event in the thread that runs the graph. ``cancelled`` is called often;
+    ``listener`` gets each event in the thread that calls ``run``. ``cancelled`` is called often;
     once it returns true, no further job starts and ``FitCancelled`` is raised. ``prefix`` is put
     before the keys of saved results.
     """
@@ -176,24 +172,20 @@ class JobRunner:
         if self._owned is not None:
             self._owned.shutdown(cancel_futures=True)
 
-    def run(self, jobs: Iterable[Job]) -> dict[str, Any]:
+    def run(self, jobs: Iterable[FitJob]) -> dict[str, Any]:
         """Return the results of all jobs by key.
 
-        If a job fails, raise its error once the jobs that run at the same time have ended. Raise
-        ``ValueError`` if a job needs a result that no job gives.
+        If a job fails, raise its error once the jobs that run at the same time have ended.
         """
-        waiting = {job.key: job for job in jobs}
+        waiting = deque(jobs)
         results: dict[str, Any] = {}
-        running: dict[Future[Any], tuple[Job, float]] = {}
+        running: dict[Future[Any], tuple[FitJob, float]] = {}
         failure: BaseException | None = None
-        for job in waiting.values():
-            if job.place:
-                self._report(job, "waiting")
-        while waiting or running:
-            if failure is None:
-                failure = self._start_ready(waiting, results, running)
-            if not running:
-                break
+        for job in waiting:
+            self._report(job, "waiting")
+        while (waiting and failure is None) or running:
+            while waiting and failure is None and len(running) < self.n_jobs:
+                failure = self._start(waiting.popleft(), results, running)
             # A limited wait, so that a cancelled fit stops soon even if no job ends.
             done, _ = wait(running, timeout=LOOK_EVERY, return_when=FIRST_COMPLETED)
             for future in done:
@@ -202,43 +194,29 @@ class JobRunner:
                 failure = error if failure is None else failure
         if failure is not None:
             raise failure
-        if waiting:
-            raise ValueError(f"these jobs wait for what no job gives: {', '.join(waiting)}")
         return results
 
-    def _report(self, job: Job, state: State, seconds: float = 0.0, result: Any = None) -> None:
+    def _report(self, job: FitJob, state: State, seconds: float = 0.0, result: Any = None) -> None:
         """Send an event to the listener."""
         self.notify(FitEvent(job.key, state, seconds, result, job.place))
 
-    def _start_ready(
+    def _start(
         self,
-        waiting: dict[str, Job],
+        job: FitJob,
         results: dict[str, Any],
-        running: dict[Future[Any], tuple[Job, float]],
+        running: dict[Future[Any], tuple[FitJob, float]],
     ) -> BaseException | None:
-        """Start the jobs that are ready while a worker is free, or load their saved results.
-
-        Return ``FitCancelled`` if the fit was cancelled meanwhile.
-        """
-        for job in list(waiting.values()):
-            if len(running) >= self.n_jobs or not all(key in results for key in job.needs):
-                continue
-            try:
-                self.interrupt()
-            except FitCancelled as error:
-                return error
-            del waiting[job.key]
-            if not self._load_saved(job, results):
-                self._report(job, "started")
-                submit = _run_here if job.light else self._executor.submit
-                future = submit(job.work, *(results[key] for key in job.needs))
-                running[future] = (job, time.perf_counter())
-        # A loaded result may make further jobs ready; if nothing runs, no event would come back.
-        if not running and any(results.keys() >= set(job.needs) for job in waiting.values()):
-            return self._start_ready(waiting, results, running)
+        """Start a job, or load its saved result; return ``FitCancelled`` if it was cancelled."""
+        try:
+            self.interrupt()
+        except FitCancelled as error:
+            return error
+        if not self._load_saved(job, results):
+            self._report(job, "started")
+            running[self._executor.submit(job.work)] = (job, time.perf_counter())
         return None
 
-    def _load_saved(self, job: Job, results: dict[str, Any]) -> bool:
+    def _load_saved(self, job: FitJob, results: dict[str, Any]) -> bool:
         """Take the result of a job from the checkpoints; return whether it was there and usable."""
         if self.checkpointer is None or job.unpack is None:
             return False
@@ -253,7 +231,7 @@ class JobRunner:
         return True
 
     def _finish(
-        self, job: Job, future: Future[Any], seconds: float, results: dict[str, Any]
+        self, job: FitJob, future: Future[Any], seconds: float, results: dict[str, Any]
     ) -> BaseException | None:
         """Save and store the result of a job that has ended; return its error, if it failed."""
         error = future.exception() or self._save(job, future.result())
@@ -266,7 +244,7 @@ class JobRunner:
         self._report(job, "finished", seconds, results[job.key])
         return None
 
-    def _save(self, job: Job, result: Any) -> BaseException | None:
+    def _save(self, job: FitJob, result: Any) -> BaseException | None:
         """Save a result; return the error if that fails, for example on a full disk."""
         if self.checkpointer is None or job.pack is None:
             return None
@@ -275,13 +253,3 @@ class JobRunner:
         except OSError as error:
             return error
         return None
-
-
-def _run_here(work: Callable[..., Any], *arguments: Any) -> Future[Any]:
-    """Run work in this thread and return its result as a future that is done."""
-    future: Future[Any] = Future()
-    try:
-        future.set_result(work(*arguments))
-    except Exception as error:
-        future.set_exception(error)
-    return future

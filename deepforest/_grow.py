@@ -1,55 +1,47 @@
-"""Fit a cascade: layer after layer, until the growth rule stops it.
+"""Grow cascades: layer after layer, until another layer is not worth it.
 
-- ``GrowingCascade``  the loop that all cascades share, and the records it writes; ``classifier``
-  adds classes
+- ``grow_cascade``    the loop of the papers
+- ``LayerStrategy``   what gcForest, mdDF and confidence screening do differently
 - ``TrainingData``    the rows of a fit, as numbers
-- ``GrowthState``     the state of a fit between two layers
-- ``ValidationPass``  validation rows, passed through each new layer
-
-A kind of cascade overrides ``_learners_of``, ``_combine_layer`` and ``_added``: which learners a
-layer has, how their vectors are combined, and what the next layer sees.
+- ``GrowingCascade``  one cascade between two layers; nested resampling grows several at once
+- ``GrowthPlan``      what all layers are fitted with
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from concurrent.futures import Executor
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from joblib import effective_n_jobs  # type: ignore[import-untyped]
-from sklearn.base import clone
-from sklearn.utils import check_random_state
 
-from ._cascade import FittedCascade, Passage
-from ._features import AUGMENT, Features
-from ._fit_jobs import Checkpointer, FitEvent, FolderCheckpointer, JobRunner
-from ._input import check_whole
+from ._cascade import CascadePass, FittedCascade
+from ._features import Features
+from ._fit_jobs import FitEvent, JobRunner
 from ._layer import Layer, LayerFit, LayerPlan, fit_layer, seed_of
-from .early_stopping import Growth
-from .learners import Learner, Target, make_learners
+from ._resampling import CascadeRows, draw_folds
+from .early_stopping import EarlyStopping
+from .learners import Learner, Target
 from .margins import effective_size, margins
-from .metrics import METRICS, REGRESSION_METRICS, Metric
+from .metrics import METRICS, REGRESSION_METRICS, gain_and_error, standard_error
 from .records import LayerRecord, LearnerRecord, MarginRecord
 
 Array = npt.NDArray[Any]
-
-CLASS_VECTORS = ("folds", "oob")
 
 
 class TrainingData(NamedTuple):
     """Hold the rows, target and weights of a fit, checked and converted to numbers."""
 
     values: Array
-    task: Target
-    weights: Array | None
+    target: Target
+    weights: Array | None = None
     """Weights of the rows for the learners, with the class weights."""
-    score_weight: Array | None
+    score_weight: Array | None = None
     """Weights of the rows in the scores, without the class weights."""
+    groups: Array | None = None
+    times: Array | None = None
 
     def weighted_rows(self) -> Array:
         """Return the rows of positive weight; others must not change anything, not even bins."""
@@ -61,381 +53,418 @@ class TrainingData(NamedTuple):
         """Return the data of some of the rows."""
         if len(rows) == len(self.values):
             return self
-        task = Target(self.task.target[rows], self.task.n_classes)
-        weights = None if self.weights is None else self.weights[rows]
-        score_weight = None if self.score_weight is None else self.score_weight[rows]
-        return TrainingData(self.values[rows], task, weights, score_weight)
+        target = Target(self.target.target[rows], self.target.n_classes)
+        others = [None if part is None else part[rows] for part in self[2:]]
+        return TrainingData(self.values[rows], target, *others)
+
+
+class Combination(NamedTuple):
+    """Hold how a layer combines its vectors: few numbers, which all cascades share."""
+
+    coefficients: Array
+    alphas: Array | None = None
+    threshold: float | None = None
+
+
+class LayerStrategy:
+    """Decide what is special to a kind of cascade; ``cascade`` has the strategy of gcForest.
+
+    One object serves one fit: it may remember what it computed for earlier layers.
+    """
+
+    def learners(
+        self, number: int, learners: tuple[Learner, ...], share_left: float
+    ) -> tuple[Learner, ...]:
+        """Return the learners of layer ``number``, which counts from 1.
+
+        ``share_left`` is the share of the rows that have left the cascade.
+        """
+        return learners
+
+    def combine(self, vectors: Array, rows: Array, data: TrainingData) -> Combination:
+        """Return how the vectors are combined, learners × rows × outputs, of rows new to them."""
+        raise NotImplementedError
+
+    def advance(self, cascade: GrowingCascade, vectors: Array, data: TrainingData) -> None:
+        """Move a cascade past its newest layer: its output, and what the next layer learns from.
+
+        ``vectors`` are those of all rows. Only what this cascade itself learned may count here, or
+        it would no longer be blind to its rows.
+        """
+        rows = cascade.remaining
+        cascade.output[rows] = cascade.layers[-1].combine(vectors[:, rows])
+
+    def next_features(self, vectors: Array, output: Array) -> Array:
+        """Return what the next layer sees of this one: the learners' vectors side by side."""
+        return np.concatenate(vectors, axis=1)
+
+    def n_next_features(self, n_learners: int, n_outputs: int) -> int:
+        """Return how many columns ``next_features`` has."""
+        return n_learners * n_outputs
+
+    @property
+    def passes_output(self) -> bool:
+        """Whether ``next_features`` is the output of the cascade, not each learner's vectors."""
+        return False
+
+    def output_importances(self, layers: Sequence[Layer], of_layers: list[Array]) -> Array:
+        """Return the importances of the columns for the output after the last of these layers.
+
+        ``of_layers`` are those for each layer, learners × columns.
+        """
+        return np.asarray(layers[-1].coefficients @ of_layers[-1])
+
+    def next_feature_names(self, number: int, learners: Sequence[str], n_outputs: int) -> list[str]:
+        """Return the names of what layer ``number`` adds; those of a learner are all the same."""
+        if self.passes_output:
+            return [f"class vectors of layer {number}"] * n_outputs
+        return [
+            f"class vectors of layer {number}: {name}"
+            for name in learners
+            for _ in range(n_outputs)
+        ]
+
+    def to_probabilities(self, output: Array) -> Array:
+        """Return the output of the cascade as probabilities (or numbers)."""
+        return output
+
+    def margins(self, probabilities: Array, target: Target, rows: Array) -> Array | None:
+        """Return the margin of each of the rows for the record; None for numbers."""
+        return margins(probabilities[rows], target.target[rows]) if target.n_classes else None
 
 
 @dataclass
-class GrowthState:
-    """Hold what a fit knows between two layers; ``_combine_layer`` moves it past a layer."""
+class GrowingCascade:
+    """Hold one cascade between two layers.
 
-    task: Target
-    sample_weight: Array | None
-    """Weights of the fit, of all rows; ``weights`` are those of the next layer."""
-    score_weight: Array | None
-    rows: Array
-    """The rows that are still in the cascade."""
+    ``remaining`` are the rows still in it: training rows and those it is blind to. ``weights`` are
+    those of the next layer. ``output`` has a line for every row of the fit: of a training row from
+    models that left it out, of a blind row from all.
+    """
+
+    rows: CascadeRows
+    features: Features
+    selected: Array | None
+    remaining: Array
     weights: Array | None
     output: Array
-    """The out-of-fold output of the cascade for every row."""
-    margin: Array | None = None
-    """The margins after the last layer, if the cascade computes its own (mdDF)."""
+    layers: list[Layer] = field(default_factory=list)
+    next_vectors: Array | None = None
     layer_outputs: list[Array] = field(default_factory=list)
     """The output of each layer for every row, if the cascade adds them up (mdDF)."""
-    margins: list[Array] = field(default_factory=list)
-    """The margins of each of ``layer_outputs``."""
 
     @classmethod
-    def start(cls, data: TrainingData) -> Self:
-        """Return the state before the first layer."""
-        n = len(data.values)
-        output = np.zeros((n, data.task.n_outputs), np.float32)
-        return cls(data.task, data.weights, data.score_weight, np.arange(n), data.weights, output)
+    def start(
+        cls, rows: CascadeRows, features: Features, selected: Array | None, data: TrainingData
+    ) -> GrowingCascade:
+        """Return a cascade before its first layer."""
+        output = np.zeros((len(data.values), data.target.n_outputs), np.float32)
+        remaining = np.sort(np.concatenate([rows.training, rows.blind]))
+        return cls(rows, features, selected, remaining, data.weights, output)
 
+    @property
+    def training(self) -> Array:
+        """The training rows that are still in the cascade."""
+        return np.intersect1d(self.rows.training, self.remaining, assume_unique=True)
 
-class GrowingCascade(FittedCascade):
-    """Fit a cascade; ``CascadeForestClassifier`` describes the parameters."""
+    @property
+    def scored(self) -> Array:
+        """The rows that count in the scores and are still in the cascade."""
+        return np.intersect1d(self.rows.scored, self.remaining, assume_unique=True)
 
-    learners: Any
-    class_vectors: str
-    folds: int
-    metric: str | Callable[[Array, Array], float]
-    patience: int
-    tolerance: float
-    max_layers: int
-    selector: Any
-    random_state: Any
-    verbose: bool
+    def see(self) -> Features:
+        """Return the features that the next layer sees; cascades share those of the raw data."""
+        if self.next_vectors is not None:
+            self.features.add(self.next_vectors, rows=self.training)
+        return self.features
 
-    oof_output_: Array
-
-    # --- what a kind of cascade decides ---
-
-    def _requested_learners(self, data: TrainingData) -> Any:
-        """Return the learners as ``make_learners`` takes them."""
-        return self.learners
-
-    def _learners_of(
-        self, number: int, learners: tuple[Learner, ...], state: GrowthState
-    ) -> tuple[Learner, ...]:
-        """Return the learners of layer ``number``, which counts from 1."""
-        return learners
-
-    def _combine_layer(self, fit: LayerFit, state: GrowthState) -> None:
-        """Set how the layer combines its vectors, and move ``state`` past the layer."""
-        raise NotImplementedError
-
-    # --- fitting ---
-
-    def _fit(
-        self,
-        data: TrainingData,
-        measure: Metric,
-        validation: TrainingData | None,
-        runner: JobRunner,
-    ) -> Self:
-        """Fit on the rows of positive weight; raise ``ValueError`` for wrong parameters or rows."""
-        self._check_params()
-        n_rows, rows = len(data.values), data.weighted_rows()
-        if len(rows) < 2:
-            raise ValueError(
-                f"n_samples = {n_rows}, with positive weight {len(rows)}; give at least 2"
-            )
-        try:
-            with runner:
-                self._fit_rows(data.only(rows), measure, validation, runner)
-        except BaseException:
-            # An unfinished cascade must not count as fitted: ``check_is_fitted`` looks for this.
-            self.__dict__.pop("estimators_", None)
-            raise
-        if len(rows) < n_rows:
-            output = self.oof_output_
-            self.oof_output_ = np.full((n_rows, self.n_outputs_), np.float32("nan"))
-            self.oof_output_[rows] = output
-        return self
-
-    def _fit_rows(
-        self,
-        data: TrainingData,
-        measure: Metric,
-        validation: TrainingData | None,
-        runner: JobRunner,
-    ) -> None:
-        """Select features if asked to, then grow the layers."""
-        learners = make_learners(self._requested_learners(data))
-        self.categorical_ = self._categorical(data.values.shape[1])
-        self.selected_ = None
-        # The selector sees only rows of the fit: with features that were chosen by the validation
-        # rows too, their score would be too good.
-        if self.selector is not None:
-            data = self._select(data)
-            if validation is not None:
-                validation = validation._replace(values=validation.values[:, self.selected_])
-        self.n_learners_, self.n_outputs_ = len(learners), data.task.n_outputs
-        features = self._features_to_learn(data.values, runner.n_jobs)
-        seed = self._seed(features, runner)
-        self._grow(features, learners, GrowthState.start(data), measure, validation, runner, seed)
-
-    def _select(self, data: TrainingData) -> TrainingData:
-        """Fit the selector and return the data with the selected columns."""
-        selector = self._with_known_params(clone(self.selector), data.task)
-        self.selector_ = selector.fit(data.values, data.task.target, sample_weight=data.weights)
-        self.selected_ = self.selector_.get_support(indices=True)
-        self.categorical_ = self.categorical_[self.selected_]
-        return data._replace(values=data.values[:, self.selected_])
-
-    def _with_known_params(self, selector: Any, task: Target) -> Any:
-        """Set the parameters that the selector leaves open and the cascade knows.
-
-        The selector gets a matrix of numbers, so it cannot find out about classes and categories.
-        """
-        known = {
-            "target": ("auto", "classes" if task.n_classes else "numbers"),
-            "categorical_features": ("from_dtype", self.categorical_),
-            "random_state": (None, 0 if self.random_state is None else self._draw_seed()),
-        }
-        params = selector.get_params(deep=False)
-        for name, (default, value) in known.items():
-            # The types are compared first: an array does not compare to a string as one value.
-            if (
-                name in params
-                and isinstance(params[name], type(default))
-                and params[name] == default
-            ):
-                selector.set_params(**{name: value})
-        return selector
-
-    def _grow(
-        self,
-        features: Features,
-        learners: tuple[Learner, ...],
-        state: GrowthState,
-        measure: Metric,
-        validation: TrainingData | None,
-        runner: JobRunner,
-        seed: int,
-    ) -> None:
-        """Add layers until growth stops, then drop those after the best one."""
-        growth = Growth(
-            measure, patience=self.patience, tolerance=self.tolerance, max_layers=self.max_layers
-        )
-        validation_pass = None if validation is None else ValidationPass(self, validation)
-        self.estimators_, self.layers_ = [], []
-        # The loop of gcForest and of mdDF's Algorithm 2: fit a layer on [x, vectors before it],
-        # combine its vectors, score, and let the next layer see them.
-        grows = True
-        while grows:
-            began = time.perf_counter()
-            plan = self._plan(len(self.estimators_) + 1, learners, state, seed)
-            fit = fit_layer(plan, features, state.task, runner)
-            self._combine_layer(fit, state)
-            self.estimators_.append(fit.layer)
-            self.binner_ = features.binner
-            scored: TrainingData | GrowthState = state
-            output = state.output
-            if validation_pass is not None:
-                scored = validation_pass.data
-                output = validation_pass.through(fit.layer)
-            grows = growth.add_score(
-                measure(scored.task.target, self._scaled(output), scored.score_weight)
-            )
-            # Screening may leave too few rows for the folds of another layer.
-            if grows and len(state.rows) < 2 * self.folds:
-                growth.stop(f"{len(state.rows)} rows are too few for another layer")
-                grows = False
-            # Layers after the best one are dropped, and their outputs with them.
-            if growth.best == plan.number:
-                self.oof_output_ = self._scaled(state.output.copy())
-            validation_scores = {}
-            if validation_pass is not None:
-                validation_scores = self._scores(scored, self._scaled(output), measure)
-            self._add_record(
-                plan, fit, state, growth, validation_scores, time.perf_counter() - began
-            )
-            record = self.layers_[-1]
-            if self.verbose:
-                print(f"Layer {plan.number}, {record.seconds:.1f} s: {record.reason}.", flush=True)
-            runner.notify(FitEvent(f"layer-{plan.number}", "finished", record.seconds, record))
-            if grows:
-                features.add(self._added(fit.vectors, state.output), rows=state.rows)
-        self.estimators_ = self.estimators_[: growth.best]
-
-    def _plan(
-        self, number: int, learners: tuple[Learner, ...], state: GrowthState, seed: int
+    def plan(
+        self, number: int, learners: tuple[Learner, ...], plan: GrowthPlan, data: TrainingData
     ) -> LayerPlan:
-        """Return what layer ``number`` is fitted with."""
-        return LayerPlan(
-            number,
-            self._learners_of(number, learners, state),
-            state.rows,
-            state.weights,
-            self.class_vectors == "oob",
+        """Return what the next layer of this cascade is fitted with."""
+        training, seed = self.training, seed_of(plan.seed, number)
+        blind = np.setdiff1d(self.remaining, training, assume_unique=True)
+        if self.rows.folds is None:
             # More folds than rows would leave some of them empty.
-            max(2, min(self.folds, len(state.rows))),
-            seed_of(seed, number),
+            n_folds = max(2, min(plan.n_folds, len(training)))
+            folds = draw_folds(training, data.target, n_folds, seed, data.groups)
+        else:
+            folds = [np.intersect1d(fold, training) for fold in self.rows.folds]
+        rows = replace(self.rows, training=training, blind=blind, folds=folds)
+        return LayerPlan(number, learners, rows, self.weights, plan.out_of_bag, seed)
+
+    def fitted(self, n_layers: int) -> FittedCascade:
+        """Return the first layers as a fitted cascade."""
+        return FittedCascade(
+            self.layers[:n_layers], self.features.binner, self.features.categorical, self.selected
         )
 
-    def _features_to_learn(self, values: Array, n_jobs: int) -> Features:
-        """Return the features of the training rows, with room for the vectors of a layer."""
-        room = self._n_added()
-        return Features(
-            values, self.categorical_, augment=self.augment, room=room, learning=True, n_jobs=n_jobs
-        )
 
-    def _runner(
+class GrowthPlan(NamedTuple):
+    """Hold what all layers are fitted with."""
+
+    learners: tuple[Learner, ...]
+    n_folds: int
+    out_of_bag: bool
+    augment: str
+    seed: int
+    verbose: bool = False
+
+
+class Grown(NamedTuple):
+    """Hold the result of ``grow_cascade``."""
+
+    cascades: list[FittedCascade]
+    records: list[LayerRecord]
+    output: Array
+    """The output of each row of the fit from models that had not seen it; NaN if there is none."""
+
+
+def grow_cascade(
+    data: TrainingData,
+    cascades: list[GrowingCascade],
+    strategy: LayerStrategy,
+    stopping: EarlyStopping,
+    plan: GrowthPlan,
+    validation: TrainingData | None,
+    runner: JobRunner,
+    records: list[LayerRecord],
+) -> Grown:
+    """Add layers until one is not worth it, and drop those after the best one.
+
+    ``records`` gets the record of each layer as soon as it is grown.
+    """
+    # The loop of gcForest, and of Algorithm 2 of mdDF. Each layer sees the columns and the vectors
+    # of the layer before.
+    growth = _Growth(data, cascades, strategy, stopping, plan, validation, records)
+    while not stopping.stopped:
+        number, began = len(records) + 1, time.perf_counter()
+        learners = strategy.learners(number, plan.learners, growth.share_left)
+        plans = [each.plan(number, learners, plan, data) for each in cascades]
+        fits = fit_layer(plans, cascades, data.target, runner)
+        growth.combine(fits)
+        growth.score()
+        record = growth.record(plans, fits, time.perf_counter() - began)
+        if plan.verbose:
+            print(f"Layer {number}, {record.seconds:.1f} s: {record.reason}.", flush=True)
+        runner.notify(FitEvent(f"layer-{number}", "finished", record.seconds, record))
+    deployed = [each.fitted(stopping.best) for each in cascades if each.rows.deployed]
+    return Grown(deployed, records, growth.best_output)
+
+
+class _Growth:
+    """Hold what ``grow_cascade`` knows between two layers: outputs, scores and records."""
+
+    def __init__(
         self,
-        checkpoint: str | Path | Checkpointer | None,
-        executor: Executor | None,
-        listener: Callable[[FitEvent], None] | None,
-        cancelled: Callable[[], bool] | None,
-    ) -> JobRunner:
-        """Return the runner of this fit; raise ``ValueError`` if ``checkpoint`` is a file."""
-        if isinstance(checkpoint, str | Path):
-            if Path(checkpoint).is_file():
-                raise ValueError(f"checkpoint is {str(checkpoint)!r}, a file; give a folder")
-            checkpoint = FolderCheckpointer(checkpoint)
-        # An executor has no public way to ask how many jobs it runs at the same time.
-        n_jobs = getattr(executor, "_max_workers", None) or effective_n_jobs(self.n_jobs)
-        return JobRunner(
-            n_jobs,
-            executor=executor,
-            checkpointer=checkpoint,
-            listener=listener,
-            cancelled=cancelled,
+        data: TrainingData,
+        cascades: list[GrowingCascade],
+        strategy: LayerStrategy,
+        stopping: EarlyStopping,
+        plan: GrowthPlan,
+        validation: TrainingData | None,
+        records: list[LayerRecord],
+    ) -> None:
+        self.data = data
+        self.cascades = cascades
+        self.strategy = strategy
+        self.stopping = stopping
+        self.plan = plan
+        self.records = records
+        self.scored = np.sort(np.concatenate([each.rows.scored for each in cascades]))
+        self.is_blind = any(len(each.rows.blind) for each in cascades)
+        # The output of each row from models that had not seen it.
+        self.output = np.full_like(cascades[0].output, np.nan)
+        self.best_output = self.output
+        self.best_probabilities: Array | None = None  # of the rows that decide
+        self.validation = validation
+        self.validation_pass: CascadePass | None = None
+
+    @property
+    def share_left(self) -> float:
+        """The share of the rows that have left the cascades."""
+        return 1 - sum(len(each.scored) for each in self.cascades) / len(self.scored)
+
+    def combine(self, fits: list[LayerFit]) -> None:
+        """Combine the vectors of the new layer, and move all cascades past it."""
+        parts = [(each.scored, fit) for each, fit in zip(self.cascades, fits, strict=True)]
+        rows = np.concatenate([scored for scored, _ in parts])
+        vectors = np.concatenate([fit.vectors[:, scored] for scored, fit in parts], axis=1)
+        combination = self.strategy.combine(vectors, rows, self.data)
+        for cascade, fit in zip(self.cascades, fits, strict=True):
+            fit.layer.coefficients, fit.layer.alphas, fit.layer.threshold = combination
+            cascade.layers.append(fit.layer)
+            self.strategy.advance(cascade, fit.vectors, self.data)
+            cascade.next_vectors = self.strategy.next_features(fit.vectors, cascade.output)
+            self.output[cascade.rows.scored] = cascade.output[cascade.rows.scored]
+
+    def score(self) -> None:
+        """Score the output on rows that are new to the layers, and decide about growth."""
+        data, output = self.data.only(self.scored), self.output[self.scored]
+        if self.validation is not None:
+            data, output = self.validation, self._pass_validation()
+        probabilities = self.strategy.to_probabilities(output)
+        measure, target = self.stopping.measure, data.target.target
+        gain: tuple[float | None, float | None] = (None, None)
+        if self.best_probabilities is not None:
+            gain = gain_and_error(
+                measure,
+                target,
+                probabilities,
+                self.best_probabilities,
+                data.score_weight,
+                data.groups,
+            )
+        score = measure(target, probabilities, data.score_weight)
+        error = standard_error(measure, target, probabilities, data.score_weight, data.groups)
+        self.stopping.add(score, error, *gain)
+        # Layers after the best one are dropped, and their outputs with them.
+        if self.stopping.best == len(self.records) + 1:
+            self.best_probabilities = probabilities
+            self.best_output = self.strategy.to_probabilities(self.output.copy())
+        # Screening may leave too few rows for the folds of another layer.
+        fewest = min(len(each.training) for each in self.cascades)
+        if fewest < 2 * self.plan.n_folds:
+            self.stopping.stop(f"{fewest} rows are too few for another layer")
+
+    def _pass_validation(self) -> Array:
+        """Return the output of the validation rows after the newest layer."""
+        assert self.validation is not None
+        deployed = [each for each in self.cascades if each.rows.deployed]
+        # The bins are known only once there is a first layer.
+        if self.validation_pass is None:
+            self.validation_pass = CascadePass(
+                [each.fitted(0) for each in deployed],
+                self.validation.values,
+                self.strategy,
+                self.output.shape[1],
+                self.plan.augment,
+                deployed[0].features.room,
+            )
+        self.validation_pass.apply([each.layers[-1] for each in deployed])
+        return self.validation_pass.output
+
+    # --- records ---
+
+    def record(self, plans: list[LayerPlan], fits: list[LayerFit], seconds: float) -> LayerRecord:
+        """Add the record of the newest layer; update those before, since a decision may change."""
+        decisions = self.stopping.decisions()
+        for number, record in enumerate(self.records):
+            self.records[number] = replace(
+                record, kept=decisions[number].kept, reason=decisions[number].reason
+            )
+        layer, decision = fits[0].layer, decisions[-1]
+        before = np.concatenate([_scored(plan) for plan in plans])
+        after = np.concatenate([each.scored for each in self.cascades])
+        gone = np.setdiff1d(before, after, assume_unique=True)  # empty without screening
+        probabilities = self.strategy.to_probabilities(self.output)
+        margin = self.strategy.margins(probabilities, self.data.target, self.scored)
+        new = LayerRecord(
+            number=plans[0].number,
+            learners=self._learner_records(plans, fits),
+            metric=self.stopping.measure.name,
+            scored_on=self._scored_on(),
+            score=decision.score,
+            score_se=decision.score_se,
+            gain=decision.gain,
+            gain_se=decision.gain_se,
+            scores=self._out_of_fold_scores(),
+            blind=self._scores(probabilities, self.scored) if self.is_blind else {},
+            validation=self._validation_scores(),
+            margins=None if margin is None else MarginRecord.of(margin),
+            coefficients=layer.coefficients.tolist(),
+            alphas=None if layer.alphas is None else layer.alphas.tolist(),
+            effective_size=float(np.mean([_effective_size(plan) for plan in plans])),
+            rows_in=len(before),
+            rows_out=len(gone),
+            error_out=_error(probabilities[gone], self.data.target.target[gone]),
+            threshold=layer.threshold,
+            n_features=layer.n_features,
+            kept=decision.kept,
+            reason=decision.reason,
+            seconds=seconds,
         )
+        self.records.append(new)
+        return new
 
-    def _seed(self, features: Features, runner: JobRunner) -> int:
-        """Return the seed of the fit.
+    def _scored_on(self) -> str:
+        if self.validation is not None:
+            return "validation"
+        return "blind" if self.is_blind else "out_of_fold"
 
-        Without a random state any seed will do; a fit with checkpoints then takes one from the
-        data, so that the same call finds its checkpoints again.
-        """
-        if self.random_state is None and runner.checkpointer is not None:
-            return int(features.digest[:7], 16)
-        return self._draw_seed()
+    def _scores(self, probabilities: Array, rows: Array) -> dict[str, float | None]:
+        """Return the scores of an output for some of the training rows."""
+        return self._scores_of(self.data.only(rows), probabilities[rows])
 
-    def _draw_seed(self) -> int:
-        return int(check_random_state(self.random_state).randint(2**31 - 1))
-
-    def _check_params(self) -> None:
-        """Raise ``ValueError`` for a parameter that cannot be used."""
-        check_whole("folds", self.folds, 2)
-        check_whole("patience", self.patience, 1)
-        check_whole("max_layers", self.max_layers, 1)
-        if not self.tolerance >= 0:
-            raise ValueError(f"tolerance is {self.tolerance}; give a number from 0")
-        if self.selector is not None and not hasattr(self.selector, "get_support"):
-            raise ValueError(f"selector is {self.selector!r}; give a MartSelector or None")
-        check_choice("class_vectors", self.class_vectors, CLASS_VECTORS)
-        check_choice("augment", self.augment, AUGMENT)
-
-    # --- scores and records ---
-
-    def _scores(
-        self,
-        data: TrainingData | GrowthState,
-        output: Array,
-        measure: Metric,
-        rows: Array | slice = slice(None),
-    ) -> dict[str, float | None]:
-        """Return the scores of an output by name: ``measure`` and the usual metrics."""
+    def _scores_of(self, data: TrainingData, probabilities: Array) -> dict[str, float | None]:
+        """Return the scores by name: the deciding metric and the usual ones."""
         usual = list(REGRESSION_METRICS.values())
-        if self._classifies:
+        if data.target.n_classes:
             usual = [METRICS["accuracy"], METRICS["log_loss"]]
-        weights = None if data.score_weight is None else data.score_weight[rows]
         # By name, so that the deciding metric is not computed twice if it is a usual one.
-        measures = {each.name: each for each in (measure, *usual)}
+        measures = {each.name: each for each in (self.stopping.measure, *usual)}
         return {
-            name: each(data.task.target[rows], output[rows], weights)
+            name: each(data.target.target, probabilities, data.score_weight)
             for name, each in measures.items()
         }
 
-    def _add_record(
-        self,
-        plan: LayerPlan,
-        fit: LayerFit,
-        state: GrowthState,
-        growth: Growth,
-        validation_scores: dict[str, float | None],
-        seconds: float,
-    ) -> None:
-        """Add the record of a layer, and update those before it: a decision may have changed."""
-        decisions = growth.decisions()
-        for number, record in enumerate(self.layers_):
-            self.layers_[number] = replace(
-                record, kept=decisions[number].kept, reason=decisions[number].reason
+    def _out_of_fold_scores(self) -> dict[str, float | None]:
+        """Return the scores of training rows from models that left them out, of each cascade's own.
+
+        They are too good from the second layer on. With several cascades they are means.
+        """
+        scores = []
+        for cascade in self.cascades:
+            probabilities = self.strategy.to_probabilities(cascade.output)
+            scores.append(self._scores(probabilities, cascade.rows.training))
+        return {name: _mean_of([each[name] for each in scores]) for name in scores[0]}
+
+    def _validation_scores(self) -> dict[str, float | None]:
+        if self.validation is None or self.validation_pass is None:
+            return {}
+        output = self.strategy.to_probabilities(self.validation_pass.output)
+        return self._scores_of(self.validation, output)
+
+    def _learner_records(self, plans: list[LayerPlan], fits: list[LayerFit]) -> list[LearnerRecord]:
+        """Return the record of each learner, with the scores of its vectors of rows new to it."""
+        rows = np.concatenate([_scored(plan) for plan in plans])
+        records = []
+        models = {
+            (number, id(model))
+            for fit in fits
+            for number, of_learner in enumerate(fit.layer.models)
+            for model in of_learner
+        }
+        for number, learner in enumerate(plans[0].learners):
+            vectors = np.concatenate(
+                [fit.vectors[number, _scored(plan)] for plan, fit in zip(plans, fits, strict=True)]
             )
-        output = self._scaled(state.output)
-        # Empty unless the cascade screens rows.
-        gone = np.setdiff1d(plan.rows, state.rows, assume_unique=True)
-        margin = self._margins(state, output)
-        self.layers_.append(
-            LayerRecord(
-                number=plan.number,
-                learners=self._learner_records(plan, fit, state, growth.measure),
-                score=decisions[-1].score,
-                gain=decisions[-1].gain,
-                scores=self._scores(state, output, growth.measure),
-                validation=validation_scores,
-                margins=None if margin is None else MarginRecord.of(margin),
-                coefficients=fit.layer.coefficients.tolist(),
-                alphas=None if fit.layer.alphas is None else fit.layer.alphas.tolist(),
-                effective_size=_effective_size(plan),
-                rows_in=len(plan.rows),
-                rows_out=len(gone),
-                error_out=_error(output[gone], state.task.target[gone]),
-                threshold=fit.layer.threshold,
-                n_features=fit.layer.n_features,
-                kept=decisions[-1].kept,
-                reason=decisions[-1].reason,
-                seconds=seconds,
+            data = self.data.only(rows)
+            records.append(
+                LearnerRecord(
+                    name=f"{learner.title} {number + 1}",
+                    settings=learner.about(),
+                    scores=self._scores_of(data, self.strategy.to_probabilities(vectors)),
+                    fits=sum(1 for of, _ in models if of == number),
+                    seconds=sum(fit.seconds[number] for fit in fits),
+                )
             )
-        )
-
-    def _learner_records(
-        self, plan: LayerPlan, fit: LayerFit, state: GrowthState, measure: Metric
-    ) -> list[LearnerRecord]:
-        """Return the record of each learner, with the scores of its out-of-fold vectors."""
-        return [
-            LearnerRecord(
-                name=f"{learner.title} {number + 1}",
-                settings=learner.about(),
-                scores=self._scores(state, self._scaled(fit.vectors[number]), measure, plan.rows),
-                fits=plan.folds_of(learner),
-                seconds=fit.seconds[number],
-            )
-            for number, learner in enumerate(plan.learners)
-        ]
-
-    def _margins(self, state: GrowthState, output: Array) -> Array | None:
-        """Return the margin of each row for the record; None for numbers, which have no margin."""
-        return margins(output, state.task.target) if self._classifies else None
+        return records
 
 
-class ValidationPass:
-    """Pass validation rows through each layer as soon as it is grown."""
-
-    def __init__(self, cascade: GrowingCascade, data: TrainingData) -> None:
-        self.cascade = cascade
-        self.data = data
-        self.passage: Passage | None = None
-
-    def through(self, layer: Layer) -> Array:
-        """Return the output of the cascade for these rows after its newest layer."""
-        # The bins are known only once there is a first layer.
-        if self.passage is None:
-            self.passage = Passage(self.cascade, self.cascade._features(self.data.values))
-        self.passage.through(layer)
-        return self.passage.output
+def _scored(plan: LayerPlan) -> Array:
+    """Return the rows that count in the scores and entered a layer."""
+    rows = plan.rows
+    return np.intersect1d(
+        rows.scored, np.concatenate([rows.training, rows.blind]), assume_unique=True
+    )
 
 
 def _effective_size(plan: LayerPlan) -> float:
     """Return how many equally weighted rows are worth as much as those of a layer."""
     if plan.weights is None:
-        return float(len(plan.rows))
-    return effective_size(plan.weights[plan.rows])
+        return float(len(plan.rows.training))
+    return effective_size(plan.weights[plan.rows.training])
 
 
 def _error(output: Array, truth: Array) -> float | None:
@@ -443,17 +472,7 @@ def _error(output: Array, truth: Array) -> float | None:
     return float((output.argmax(axis=1) != truth).mean()) if len(truth) else None
 
 
-def read_pair(cascade: GrowingCascade, validation: Any) -> tuple[Array, Array]:
-    """Return X, as numbers, and y of the validation rows; raise ``ValueError`` for another form."""
-    if not isinstance(validation, tuple) or len(validation) != 2:
-        raise ValueError("validation is not a pair (X, y)")
-    values, y = cascade._read(validation[0]), np.asarray(validation[1])
-    if y.shape != (len(values),):
-        raise ValueError(f"validation: X has {len(values)} rows and y has the shape {y.shape}")
-    return values, y
-
-
-def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
-    """Raise ``ValueError`` unless ``value`` is one of ``choices``."""
-    if value not in choices:
-        raise ValueError(f"{name} is {value!r}; give one of {', '.join(map(repr, choices))}")
+def _mean_of(values: list[float | None]) -> float | None:
+    """Return the mean of the values that are known."""
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if known else None

@@ -33,6 +33,8 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from ._renamed import LEARNER_NAMES, with_new_names
+
 Array = npt.NDArray[Any]
 
 BLOCK_ROWS = 16_384
@@ -282,9 +284,14 @@ def read_params(params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read_param(name: str, value: Any) -> Any:
-    """Return one parameter; the pairs of ``class_weight`` become a mapping again."""
+    """Return one parameter; the pairs of ``class_weight`` become a mapping again.
+
+    An earlier version may have saved settings of learners under other names.
+    """
     if name == "class_weight" and isinstance(value, list):
         return dict(value)
+    if name == "learners" and isinstance(value, list):
+        return [with_new_names(learner, LEARNER_NAMES) for learner in value]
     return value
 
 

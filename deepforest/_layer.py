@@ -1,9 +1,9 @@
-"""Fit one layer of a cascade: several learners, with out-of-fold vectors of the training rows.
+"""Fit one layer of a cascade: several learners, with class vectors of rows they did not learn from.
 
-- ``LayerPlan``   what a layer is fitted with: learners, rows, weights, folds
-- ``fit_layer``   fits it as a graph of jobs: folds → (learner, fold) → a learner's vectors
-- ``Layer``       the fitted layer: vectors of new rows, and how they are combined
-- ``n_fits``      how many fits a layer takes
+- ``Layer``        a fitted layer: vectors of new rows, and how they are combined
+- ``LayerPlan``    what the layer of one cascade is fitted with: learners, rows, weights, folds
+- ``fit_layers``   fits a layer of one or several cascades, as jobs (learner, fold)
+- ``n_fits``       how many fits the layers of a cascade take
 """
 
 from __future__ import annotations
@@ -11,49 +11,23 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from ._features import Features, digest_of
-from ._files import VERSION, Pack
-from ._fit_jobs import Job, JobRunner
+from ._fit_jobs import FitJob, JobRunner
+from ._resampling import CascadeRows
 from .arithmetic import weighted_sum
 from .forest.binning import Binner
 from .learners import FITTED, FitSlice, Fitted, Learner, Target
+from .persistence import VERSION, Pack
 
 Array = npt.NDArray[Any]
-Fold = tuple[Array, Array | None]  # training rows, rows held out (None: those out of the bags)
-
-
-@dataclass(frozen=True)
-class LayerPlan:
-    """Describe what a layer is fitted with.
-
-    With ``out_of_bag``, learners that draw bags need no folds: their vectors come from the trees
-    that did not see a row.
-    """
-
-    number: int
-    learners: tuple[Learner, ...]
-    rows: Array
-    weights: Array | None
-    out_of_bag: bool
-    folds: int
-    seed: int
-
-    def folds_of(self, learner: Learner) -> int:
-        """Return how many models a learner has in this layer."""
-        return n_fits([learner], self.out_of_bag, self.folds)
-
-
-def n_fits(learners: Iterable[Learner], out_of_bag: bool, folds: int) -> int:
-    """Return how many models a layer has: one per learner and fold, or one if it is out of bag."""
-    return sum(1 if out_of_bag and learner.out_of_bag else folds for learner in learners)
 
 
 @dataclass
@@ -73,12 +47,20 @@ class Layer:
     alphas: Array | None = None
     threshold: float | None = None
 
-    def vectors(self, features: Features) -> Array:
-        """Return each learner's vectors, learners × rows × outputs: the mean of its fold models."""
-        # Algorithm 1 of mdDF, line 7. Float32, since the layers were trained on float32 vectors.
+    def vectors(self, features: Features, known: dict[int, Array] | None = None) -> Array:
+        """Return each learner's vectors, learners × rows × outputs: the mean of its fold models.
+
+        ``known`` holds vectors of these features by the id of the model, and is added to: in layer
+        1 several cascades share models.
+        """
+        known = {} if known is None else known
         by_learner = []
+        # Algorithm 1 of mdDF, line 7. Float32, since the layers were trained on float32 vectors.
         for models in self.models:
-            by_learner.append(_mean([model.vectors(features) for model in models]))
+            for model in models:
+                if id(model) not in known:
+                    known[id(model)] = model.vectors(features)
+            by_learner.append(mean([known[id(model)] for model in models]))
         return np.stack(by_learner).astype(np.float32)
 
     def combine(self, vectors: Array) -> Array:
@@ -89,14 +71,43 @@ class Layer:
         """Return each learner's importances of the features of the layer (learners × features)."""
         by_learner = []
         for models in self.models:
-            by_learner.append(_mean([model.importances(self.n_features) for model in models]))
+            by_learner.append(mean([model.importances(self.n_features) for model in models]))
         return np.array(by_learner)
 
 
-class LayerFit(NamedTuple):
-    """Hold a fitted layer, its learners' vectors of ALL rows, and the seconds of each learner.
+class SeesFeatures(Protocol):
+    """Name what a layer needs of a cascade that grows."""
 
-    Rows that did not take part have zeros.
+    def see(self) -> Features:
+        """Return the features that the next layer sees."""
+
+
+@dataclass(frozen=True)
+class LayerPlan:
+    """Describe what the layer of one cascade is fitted with.
+
+    ``rows`` are the training rows and blind rows that are still in the cascade. With
+    ``out_of_bag``, forests need no folds: the vectors of training rows come from the trees that did
+    not draw the row.
+    """
+
+    number: int
+    learners: tuple[Learner, ...]
+    rows: CascadeRows
+    weights: Array | None
+    out_of_bag: bool
+    seed: int
+
+    @property
+    def shared(self) -> bool:
+        """Whether fits serve two cascades; later layers see other vectors in each cascade."""
+        return self.rows.can_share and self.number == 1
+
+
+class LayerFit(NamedTuple):
+    """Hold the fitted layer of a cascade, its learners' vectors of ALL rows, and their seconds.
+
+    Rows that are not in the cascade have zeros.
     """
 
     layer: Layer
@@ -105,75 +116,201 @@ class LayerFit(NamedTuple):
 
 
 class FitResult(NamedTuple):
-    """Hold the result of one fit job."""
+    """Hold the result of one fit job: the vectors are those of ``PlannedFit.predict_rows``."""
 
     model: Fitted
     vectors: Array
     seconds: float
 
 
-def fit_layer(plan: LayerPlan, features: Features, task: Target, runner: JobRunner) -> LayerFit:
-    """Fit all learners of a layer and gather their out-of-fold vectors."""
+@dataclass(frozen=True)
+class PlannedFit:
+    """Describe one fit: the rows a learner is trained on, and those it predicts.
+
+    It predicts the rows of ``left_out``, which the training rows do not hold. With ``out_of_bag``
+    it also predicts its training rows, each by the trees that did not draw it.
+    """
+
+    key: str
+    place: tuple[str, ...]
+    learner: Learner
+    training: Array
+    left_out: Array
+    out_of_bag: bool
+    seed: int
+
+    @property
+    def predict_rows(self) -> Array:
+        """The rows whose vectors the fit returns, ascending."""
+        return _join(self.training, self.left_out) if self.out_of_bag else self.left_out
+
+
+def n_fits(
+    learners: Iterable[Learner], out_of_bag: bool, n_folds: int, nested: bool, first: bool = True
+) -> int:
+    """Return how many fits a layer of all cascades takes; the first one shares some of them."""
+    n_cascades, n_inner = 1, n_folds
+    if nested:
+        n_cascades, n_inner = n_folds, max(n_folds - 1, 2)
+    per_learner = n_cascades * n_inner
+    if nested and first and n_folds > 2:
+        per_learner //= 2
+    return sum(n_cascades if out_of_bag and each.out_of_bag else per_learner for each in learners)
+
+
+def fit_layer(
+    plans: list[LayerPlan], cascades: Sequence[SeesFeatures], target: Target, runner: JobRunner
+) -> list[LayerFit]:
+    """Fit a layer of all cascades, each on what it sees, and gather the class vectors."""
+    fits = [plan_fits(plan) for plan in plans]
+    results: dict[str, FitResult] = {}
+    # Cascades that share fits go together; others one after the other, so that they can share the
+    # memory of the raw features.
+    if plans[0].shared:
+        merged = {fit.key: fit for planned in fits for by_fold in planned for fit in by_fold}
+        results = run_fits(plans[0], list(merged.values()), cascades[0].see(), target, runner)
+    layers = []
+    for plan, planned, cascade in zip(plans, fits, cascades, strict=True):
+        features = cascade.see()
+        if not plan.shared:
+            every = [fit for by_fold in planned for fit in by_fold]
+            results = run_fits(plan, every, features, target, runner)
+        layers.append(gather(plan, planned, results, features, target))
+    return layers
+
+
+def plan_fits(plan: LayerPlan) -> list[list[PlannedFit]]:
+    """Return the fits of a layer by learner, by fold; a learner out of bag has one."""
+    titles = numbered([learner.title for learner in plan.learners])
+    return [
+        _fits_of(plan, number, learner, titles[number])
+        for number, learner in enumerate(plan.learners)
+    ]
+
+
+def _fits_of(plan: LayerPlan, number: int, learner: Learner, title: str) -> list[PlannedFit]:
+    """Return the fits of one learner."""
+    rows, single = plan.rows, not len(plan.rows.fold_numbers)
+    stem, where = f"layer-{plan.number}-learner-{number + 1}", (f"Layer {plan.number}", title)
+    if plan.out_of_bag and learner.out_of_bag:
+        name: tuple[int, ...] = (0,) if single else (rows.number,)
+        key = "-".join([stem, "fold", *(str(each + 1) for each in name)])
+        text = "Out of bag" if single else f"Cascade {rows.number + 1}, out of bag"
+        seed = seed_of(plan.seed, plan.number, number, *name)
+        return [PlannedFit(key, (*where, text), learner, rows.training, rows.blind, True, seed)]
+    assert rows.folds is not None
+    # Fits of nested folds share the trees of a learner: new rows are passed through all of them.
+    part = learner if single else learner.share(len(rows.folds))
+    fits = []
+    for fold, left_out in enumerate(rows.folds):
+        name, text = (fold,), f"Fold {fold + 1}"
+        if not single:
+            name = (rows.number, rows.fold_numbers[fold])
+            text = f"Cascade {name[0] + 1}, fold {name[1] + 1}"
+        if plan.shared:
+            name = (min(name), max(name))
+            text = f"Without folds {name[0] + 1} and {name[1] + 1}"
+        key = "-".join([stem, "fold", *(str(each + 1) for each in name)])
+        training = np.setdiff1d(rows.training, left_out, assume_unique=True)
+        seed = seed_of(plan.seed, plan.number, number, *name)
+        predicted = _join(left_out, rows.blind)
+        fits.append(PlannedFit(key, (*where, text), part, training, predicted, False, seed))
+    return fits
+
+
+def run_fits(
+    plan: LayerPlan, fits: list[PlannedFit], features: Features, target: Target, runner: JobRunner
+) -> dict[str, FitResult]:
+    """Run fits as jobs and return their results by key; each gets its share of the threads."""
+    # Figure 4 of Zhang et al.: folds → one fit per learner and fold → vectors of each learner.
     # Shared views are made before the jobs start: making them is not safe in several threads.
     for learner in dict.fromkeys(plan.learners):
         learner.prepare(features)
     if runner.checkpointer is not None:  # several fits may save into the same folder
-        runner.prefix = f"{fingerprint(plan, features, task)}/"
-    results = runner.run(layer_jobs(plan, features, task, runner))
+        runner.prefix = f"{fingerprint(plan, features, target)}/"
+    threads = max(1, runner.n_jobs // len(fits))
+    jobs = []
+    for fit in fits:
+        # Bound with ``partial``, not by lambdas: an executor may send the work to a process.
+        work = partial(_fit, fit, features, target, plan.weights, threads, runner.interrupt)
+        unpack = partial(
+            unpack_fit,
+            n_rows=len(fit.predict_rows),
+            n_features=features.n_features,
+            n_classes=target.n_classes,
+        )
+        pack = _pack_fit if _can_pack(fit.learner) else None
+        jobs.append(FitJob(fit.key, work, pack, unpack, fit.place))
+    results: dict[str, FitResult] = runner.run(jobs)
+    return results
+
+
+def _fit(
+    fit: PlannedFit,
+    features: Features,
+    target: Target,
+    weights: Array | None,
+    n_jobs: int,
+    interrupt: Callable[[], None],
+) -> FitResult:
+    """Carry out one fit."""
+    start = time.perf_counter()
+    rows = FitSlice(
+        fit.training,
+        fit.left_out,
+        weights,
+        fit.seed,
+        n_jobs,
+        interrupt,
+        out_of_bag=fit.out_of_bag,
+    )
+    model, vectors = fit.learner.fit(features, target, rows)
+    return FitResult(model, vectors, time.perf_counter() - start)
+
+
+def gather(
+    plan: LayerPlan,
+    fits: list[list[PlannedFit]],
+    results: dict[str, FitResult],
+    features: Features,
+    target: Target,
+) -> LayerFit:
+    """Return the layer of one cascade from its fits."""
     models, vectors, seconds = [], [], []
-    for number in range(len(plan.learners)):
-        fits = [results[key] for key in _fit_keys(plan, number)]
-        models.append([fit.model for fit in fits])
-        seconds.append(sum(fit.seconds for fit in fits))
-        vectors.append(results[_vectors_key(plan, number)])
+    for by_fold in fits:
+        done = [results[fit.key] for fit in by_fold]
+        models.append([each.model for each in done])
+        seconds.append(sum(each.seconds for each in done))
+        vectors.append(gather_vectors(plan, by_fold, done, target))
     layer = Layer(models, features.n_features, features.vector_binner)
     return LayerFit(layer, np.stack(vectors), seconds)
 
 
-def layer_jobs(plan: LayerPlan, features: Features, task: Target, runner: JobRunner) -> list[Job]:
-    """Return the layer as a graph of jobs; each fit gets its share of the threads."""
-    # Figure 4 of Zhang et al.: folds → one fit per learner and fold → vectors of each learner.
-    # Bound with ``partial``, not with lambdas: an executor may send the work to another process.
-    jobs = [
-        Job(
-            _folds_key(plan),
-            partial(draw_folds, plan.rows, task, plan.folds, plan.seed),
-            light=True,
-        )
-    ]
-    threads = max(1, runner.n_jobs // n_fits(plan.learners, plan.out_of_bag, plan.folds))
-    names = numbered([learner.title for learner in plan.learners])
-    for number, learner in enumerate(plan.learners):
-        keys = _fit_keys(plan, number)
-        out_of_bag = len(keys) == 1
-        for fold, key in enumerate(keys):
-            work = partial(
-                fit_part,
-                learner,
-                features,
-                task,
-                plan.rows if out_of_bag else None,
-                fold,
-                plan.weights,
-                seed_of(plan.seed, plan.number, number, fold),
-                threads,
-                runner.interrupt,
-            )
-            # Fold sizes are known before the folds are drawn: ``draw_folds`` takes every k-th row.
-            n_rows = len(plan.rows) if out_of_bag else len(plan.rows[fold :: plan.folds])
-            unpack = partial(
-                unpack_fit, n_rows=n_rows, n_features=features.n_features, n_classes=task.n_classes
-            )
-            pack = _pack_fit if _can_pack(learner) else None
-            place = (
-                f"Layer {plan.number}",
-                names[number],
-                "Out of bag" if out_of_bag else f"Fold {fold + 1}",
-            )
-            jobs.append(Job(key, work, (_folds_key(plan),), pack, unpack, place=place))
-        gather = partial(gather_vectors, plan.rows, task, out_of_bag)
-        jobs.append(Job(_vectors_key(plan, number), gather, (_folds_key(plan), *keys), light=True))
-    return jobs
+def gather_vectors(
+    plan: LayerPlan, fits: list[PlannedFit], results: list[FitResult], target: Target
+) -> Array:
+    """Return a learner's vectors of the rows of a cascade.
+
+    Those of a training row come from the fit that left it out, those of a blind row from all fits.
+    """
+    # Algorithm 1 of mdDF, line 5: a row's vector comes from the one model that did not see it.
+    rows = plan.rows
+    vectors = np.zeros((len(target.target), target.n_outputs), np.float32)
+    of_blind = []
+    for number, (fit, result) in enumerate(zip(fits, results, strict=True)):
+        left_out = rows.training
+        if not fit.out_of_bag:
+            assert rows.folds is not None
+            left_out = rows.folds[number]
+        at = fit.predict_rows
+        vectors[left_out] = result.vectors[np.searchsorted(at, left_out)]
+        of_blind.append(result.vectors[np.searchsorted(at, rows.blind)])
+    vectors[rows.blind] = mean(of_blind)
+    unknown = rows.training[np.isnan(vectors[rows.training, 0])]
+    # Every tree had the row in its bag: only the frequency of the classes is known without it.
+    if len(unknown):
+        vectors[unknown] = _typical(target, rows.training)
+    return vectors
 
 
 def numbered(titles: list[str]) -> list[str]:
@@ -184,64 +321,16 @@ def numbered(titles: list[str]) -> list[str]:
     ]
 
 
-def fingerprint(plan: LayerPlan, features: Features, task: Target) -> str:
+def fingerprint(plan: LayerPlan, features: Features, target: Target) -> str:
     """Return a hash of everything that the fits of a layer depend on."""
     # A saved fit is used again only if all of this is equal; a wrong match would go unnoticed.
-    settings = [VERSION, task.n_classes, plan.number, plan.out_of_bag, plan.folds, plan.seed]
+    folds = plan.rows.folds or []
+    settings = [VERSION, target.n_classes, plan.number, plan.out_of_bag, len(folds), plan.seed]
     learners = [learner.about() for learner in plan.learners]
-    data = digest_of(features.vectors, task.target, plan.rows, plan.weights)
+    rows = [plan.rows.training, plan.rows.blind, *folds]
+    data = digest_of(features.vectors, target.target, plan.weights, *rows)
     text = json.dumps([settings, learners, features.augment, features.digest, data], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
-
-
-def draw_folds(rows: Array, task: Target, folds: int, seed: int) -> list[Array]:
-    """Return the rows of each fold, ascending; every class is spread evenly over the folds."""
-    # Algorithm 1 of mdDF, line 1, stratified: a fold without a class would not learn it.
-    rng = np.random.default_rng(seed)
-    order = rng.permutation(rows)
-    # Sorted by class, each class starts in the fold after the one where the last class ended.
-    if task.n_classes:
-        order = order[np.argsort(task.target[order], kind="stable")]
-    return [np.sort(order[fold::folds]) for fold in range(folds)]
-
-
-def fit_part(
-    learner: Learner,
-    features: Features,
-    task: Target,
-    all_rows: Array | None,
-    fold: int,
-    weights: Array | None,
-    seed: int,
-    n_jobs: int,
-    interrupt: Callable[[], None],
-    folds: list[Array],
-) -> FitResult:
-    """Fit a learner on the rows of all folds but ``fold``; with ``all_rows``, on these."""
-    rows, held_out = all_rows, None
-    if rows is None:
-        held_out = folds[fold]
-        rows = np.sort(
-            np.concatenate([part for number, part in enumerate(folds) if number != fold])
-        )
-    start = time.perf_counter()
-    fit = learner.fit(features, task, FitSlice(rows, held_out, weights, seed, n_jobs, interrupt))
-    return FitResult(fit.model, fit.vectors, time.perf_counter() - start)
-
-
-def gather_vectors(
-    rows: Array, task: Target, out_of_bag: bool, folds: list[Array], *fits: FitResult
-) -> Array:
-    """Return a learner's vectors of all rows, from the fits that held each row out."""
-    # Algorithm 1 of mdDF, line 5: a row's vector comes from the one model that did not see it.
-    vectors = np.zeros((len(task.target), task.n_outputs), np.float32)
-    for predict_rows, fit in zip([rows] if out_of_bag else folds, fits, strict=True):
-        vectors[predict_rows] = fit.vectors
-    unknown = rows[np.isnan(vectors[rows, 0])]
-    # Every tree had the row in its bag: only the frequency of the classes is known without it.
-    if len(unknown):
-        vectors[unknown] = _typical(task, rows)
-    return vectors
 
 
 def seed_of(seed: int, *path: int) -> int:
@@ -250,35 +339,27 @@ def seed_of(seed: int, *path: int) -> int:
     return int(np.random.SeedSequence([seed, *path]).generate_state(1)[0])
 
 
-def _typical(task: Target, rows: Array) -> Array:
-    """Return the frequencies of the classes, or the mean of the target."""
-    if task.n_classes:
-        return np.bincount(task.target[rows], minlength=task.n_classes) / len(rows)
-    return np.array([task.target[rows].mean()])
-
-
-def _mean(arrays: list[Array]) -> Array:
+def mean(arrays: list[Array]) -> Array:
     """Return the mean, added up in order, without a copy of all arrays in one."""
     total = arrays[0]
     for array in arrays[1:]:
         total = total + array
-    return total / len(arrays)
+    return total / len(arrays) if len(arrays) > 1 else total
 
 
-# --- keys, and fits as plain data ---
+def _join(some: Array, others: Array) -> Array:
+    """Return the rows of both, ascending."""
+    return np.sort(np.concatenate([some, others])) if len(others) else some
 
 
-def _folds_key(plan: LayerPlan) -> str:
-    return f"layer-{plan.number}-folds"
+def _typical(target: Target, rows: Array) -> Array:
+    """Return the frequencies of the classes, or the mean of the target."""
+    if target.n_classes:
+        return np.bincount(target.target[rows], minlength=target.n_classes) / len(rows)
+    return np.array([target.target[rows].mean()])
 
 
-def _vectors_key(plan: LayerPlan, learner: int) -> str:
-    return f"layer-{plan.number}-learner-{learner + 1}"
-
-
-def _fit_keys(plan: LayerPlan, learner: int) -> list[str]:
-    n_folds = plan.folds_of(plan.learners[learner])
-    return [f"{_vectors_key(plan, learner)}-fold-{fold + 1}" for fold in range(n_folds)]
+# --- fits and layers as plain data ---
 
 
 def _can_pack(learner: Learner) -> bool:
@@ -296,7 +377,7 @@ def _pack_fit(result: FitResult) -> Pack:
 def unpack_fit(pack: Pack, n_rows: int, n_features: int, n_classes: int) -> FitResult:
     """Return the result of a fit job that was saved; raise ``ValueError`` if it cannot be right.
 
-    ``n_rows`` is the number of rows that the fit held out, and has vectors of.
+    ``n_rows`` is the number of rows that the fit predicts.
     """
     # The file may be damaged or of another version: a wrong shape must not reach the kernels.
     model = FITTED[pack.about["kind"]].unpack(pack, n_features, n_classes)
@@ -313,12 +394,33 @@ def unpack_fit(pack: Pack, n_rows: int, n_features: int, n_classes: int) -> FitR
     return FitResult(model, vectors, seconds)
 
 
-def pack_layer(layer: Layer, number: int) -> dict[str, Pack]:
-    """Return a layer as packs by name: one for itself and one for each model."""
+def pack_layers(cascades: list[list[Layer]]) -> dict[str, Pack]:
+    """Return the layers of all cascades as packs by name: one for each layer and each model.
+
+    A model that several cascades share is packed once, in the first of them.
+    """
+    packs: dict[str, Pack] = {}
+    name_of: dict[int, str] = {}
+    for cascade, layers in enumerate(cascades, 1):
+        # The first cascade has the names that a model with a single one always had.
+        before = "" if cascade == 1 else f"cascade-{cascade}-"
+        for number, layer in enumerate(layers, 1):
+            stem = f"{before}layer-{number}"
+            for learner, models in enumerate(layer.models, 1):
+                for fold, model in enumerate(models, 1):
+                    if id(model) not in name_of:
+                        name_of[id(model)] = f"{stem}-learner-{learner}-fold-{fold}"
+                        packs[name_of[id(model)]] = model.pack()
+            packs[stem] = _pack_layer(layer, name_of)
+    return packs
+
+
+def _pack_layer(layer: Layer, name_of: dict[int, str]) -> Pack:
+    """Return everything of a layer but its models, which it names."""
     about = {
         "n_features": layer.n_features,
         "threshold": layer.threshold,
-        "n_folds": [len(models) for models in layer.models],
+        "models": [[name_of[id(model)] for model in models] for models in layer.models],
         "binned": layer.binner is not None,
     }
     arrays = {"coefficients": layer.coefficients}
@@ -326,25 +428,42 @@ def pack_layer(layer: Layer, number: int) -> dict[str, Pack]:
         arrays["alphas"] = layer.alphas
     if layer.binner is not None:
         arrays.update(layer.binner.arrays())
-    packs = {f"layer-{number}": Pack(about, arrays)}
-    for learner, models in enumerate(layer.models, 1):
-        for fold, model in enumerate(models, 1):
-            packs[f"layer-{number}-learner-{learner}-fold-{fold}"] = model.pack()
-    return packs
+    return Pack(about, arrays)
 
 
-def unpack_layer(packs: Mapping[str, Pack], number: int, n_classes: int) -> Layer:
-    """Return the layer that ``pack_layer`` packed; raise ``ValueError`` if a model is damaged."""
-    own = packs[f"layer-{number}"]
-    n_features = int(own.about["n_features"])
+class LayerReader:
+    """Return layers from packs; models that several cascades share are unpacked once."""
 
-    def model(learner: int, fold: int) -> Fitted:
-        pack = packs[f"layer-{number}-learner-{learner}-fold-{fold}"]
-        return FITTED[pack.about["kind"]].unpack(pack, n_features, n_classes)
+    def __init__(self, packs: Mapping[str, Pack], n_classes: int) -> None:
+        self.packs = packs
+        self.n_classes = n_classes
+        self.models: dict[tuple[str, int], Fitted] = {}
 
-    models = []
-    for learner, n_folds in enumerate(own.about["n_folds"], 1):
-        models.append([model(learner, fold) for fold in range(1, n_folds + 1)])
-    binner = Binner.from_arrays(own.arrays) if own.about["binned"] else None
-    coefficients, alphas = own.arrays["coefficients"], own.arrays.get("alphas")
-    return Layer(models, n_features, binner, coefficients, alphas, own.about["threshold"])
+    def read(self, cascade: int, number: int) -> Layer:
+        """Return a layer of a cascade, both from 1; raise ``ValueError`` if it is damaged."""
+        stem = f"layer-{number}" if cascade == 1 else f"cascade-{cascade}-layer-{number}"
+        own = self.packs[stem]
+        n_features = int(own.about["n_features"])
+        models = []
+        for names in self._names(own, stem):
+            models.append([self._model(name, n_features) for name in names])
+        binner = Binner.from_arrays(own.arrays) if own.about["binned"] else None
+        coefficients, alphas = own.arrays["coefficients"], own.arrays.get("alphas")
+        return Layer(models, n_features, binner, coefficients, alphas, own.about["threshold"])
+
+    def _names(self, own: Pack, stem: str) -> list[list[str]]:
+        """Return the names of a layer's models by learner; earlier versions stored their number."""
+        if "models" in own.about:
+            return [[str(name) for name in names] for names in own.about["models"]]
+        names = []
+        for learner, n_folds in enumerate(own.about["n_folds"], 1):
+            names.append([f"{stem}-learner-{learner}-fold-{fold + 1}" for fold in range(n_folds)])
+        return names
+
+    def _model(self, name: str, n_features: int) -> Fitted:
+        # With the number of features: ``unpack`` checks the model against it.
+        if (name, n_features) not in self.models:
+            pack = self.packs[name]
+            kind = FITTED[pack.about["kind"]]
+            self.models[name, n_features] = kind.unpack(pack, n_features, self.n_classes)
+        return self.models[name, n_features]

@@ -2,38 +2,38 @@
 
 - ``CascadeForestClassifier``  for classes
 - ``CascadeForestRegressor``   for numbers
+- ``AveragingStrategy``        combines the learners of a layer by their mean, plain or weighted
+- ``mixture_weights``, ``blend_weights``  the weights of learners, for classes and for numbers
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor
-from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.optimize import nnls
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_array
 
-from ._base import CascadeClassifier
-from ._fit_jobs import Checkpointer, FitEvent
-from ._grow import GrowingCascade, GrowthState, TrainingData, check_choice, read_pair
-from ._input import checked_weights, keep_arguments
-from ._layer import LayerFit
-from .early_stopping import scorer
+from ._base import BaseCascade, BaseCascadeClassifier, check_choice
+from ._grow import Combination, LayerStrategy, TrainingData
+from ._input import keep_arguments
+from ._renamed import CASCADE_NAMES, accept_old_names
 from .learners import Target
-from .mixture import blend_weights, mixture_weights
+from .metrics import Metric, resolve_metric
 
 Array = npt.NDArray[Any]
 
-COMBINE = ("mean", "weighted")
+COMBINE = ("auto", "mean", "weighted")
+PASS_ON = ("auto", "vectors", "output")
 MART_CLASSES = 4  # up to so many classes, MART is among the default learners
 DEFAULT = (
     "random_forest",
     "extra_trees",
     "completely_random_forest",
-    {"kind": "mart", "trees": 100},
+    {"kind": "mart", "n_estimators": 100},
 )
 """Three kinds of forests and boosting: the best average accuracy on our benchmarks."""
 DEFAULT_OF_MANY_CLASSES = (
@@ -50,66 +50,107 @@ REGRESSORS = (
 )
 
 
-class _Combining(GrowingCascade):
+class AveragingStrategy(LayerStrategy):
     """Combine the vectors of a layer's learners by their mean, plain or weighted."""
 
-    combine: str
+    def __init__(self, weighted: bool, passes_output: bool) -> None:
+        self.weighted = weighted
+        self._passes_output = passes_output
 
-    def _check_params(self) -> None:
-        super()._check_params()
-        check_choice("combine", self.combine, COMBINE)
+    @property
+    def passes_output(self) -> bool:
+        """Whether the next layer sees the combined vector only."""
+        return self._passes_output
 
-    def _combine_layer(self, fit: LayerFit, state: GrowthState) -> None:
-        """Combine by ``combine``; no row leaves the cascade."""
-        rows, vectors = state.rows, fit.vectors[:, state.rows]
-        fit.layer.coefficients = self._coefficients(vectors, state)
-        state.output[rows] = fit.layer.combine(vectors)
-
-    def _coefficients(self, vectors: Array, state: GrowthState) -> Array:
-        """Return the weight of each learner; ``vectors`` are learners × rows × outputs."""
-        # gcForest averages the learners. Here the vectors are out-of-fold, so that learners can be
-        # compared by them and the better ones count more.
+    def combine(self, vectors: Array, rows: Array, data: TrainingData) -> Combination:
+        """Return the weight of each learner."""
+        # gcForest averages the learners. Here the vectors are of rows new to the learners, so that
+        # these can be compared by them and the better ones count more.
         n = len(vectors)
-        if self.combine == "mean" or n == 1:
-            return np.full(n, 1 / n)
-        rows = state.rows
-        target = state.task.target[rows]
-        weights = None if state.weights is None else state.weights[rows]
-        if state.task.n_classes == 0:
-            return blend_weights(vectors[:, :, 0].T.astype(float), target, weights)
+        if not self.weighted or n == 1:
+            return Combination(np.full(n, 1 / n))
+        target = data.target.target[rows]
+        weights = None if data.weights is None else data.weights[rows]
+        if data.target.n_classes == 0:
+            return Combination(blend_weights(vectors[:, :, 0].T.astype(float), target, weights))
         # The likelihood of a mixture needs only the probability of each row's true class.
         of_true_class = vectors[:, np.arange(len(rows)), target]
-        return mixture_weights(of_true_class.T.astype(float), weights)
+        return Combination(mixture_weights(of_true_class.T.astype(float), weights))
+
+    def next_features(self, vectors: Array, output: Array) -> Array:
+        """Return the learners' vectors side by side, or their combination."""
+        if self.passes_output:
+            return output.astype(np.float32)
+        return super().next_features(vectors, output)
+
+    def n_next_features(self, n_learners: int, n_outputs: int) -> int:
+        """Return how many columns these are."""
+        return n_outputs if self.passes_output else n_learners * n_outputs
 
 
-class CascadeForestClassifier(_Combining, CascadeClassifier):
+class _AveragingCascade(BaseCascade):
+    """Add the parameters of ``AveragingStrategy``."""
+
+    combine: str
+    pass_on: str
+
+    def _check_params(self, data: TrainingData) -> None:
+        super()._check_params(data)
+        check_choice("combine", self.combine, COMBINE)
+        check_choice("pass_on", self.pass_on, PASS_ON)
+
+    def _decide_passing(self, data: TrainingData) -> bool:
+        if self.pass_on != "auto" or self.resampling == "per_layer":
+            return self.pass_on == "output"
+        # With many classes the vectors would be most of what a layer sees, and of what it costs.
+        return bool(self.n_learners_ * self.n_outputs_ > data.values.shape[1])
+
+    def _strategy(self) -> LayerStrategy:
+        weighted = self.combine == "weighted"
+        if self.combine == "auto":
+            # With many classes the weights mostly follow chance: one forest gets nearly all.
+            weighted = self.n_outputs_ <= MART_CLASSES
+        return AveragingStrategy(weighted, self.passes_output_)
+
+
+@accept_old_names(CASCADE_NAMES)
+class CascadeForestClassifier(_AveragingCascade, BaseCascadeClassifier):
     """Classify with a cascade: each layer sees the features and the class vectors before it.
 
     Parameters
     ----------
     learners : list or None
         The learners of a layer: kinds ("random_forest", "completely_random_forest", "extra_trees",
-        "mart"), mappings such as ``{"kind": "mart", "count": 4, "trees": 50}``, ``Learner``
-        objects, or scikit-learn classifiers. None gives the best average accuracy on our
-        benchmarks: a random forest, extra-trees, a completely-random forest and, up to four
+        "mart"), mappings such as ``{"kind": "mart", "count": 4, "n_estimators": 50}``,
+        ``Learner`` objects, or scikit-learn classifiers. None gives the best average accuracy on
+        our benchmarks: a random forest, extra-trees, a completely-random forest and, up to four
         classes, a mart of 100 trees (with more classes, a second extra-trees in its place).
+    resampling : "nested" or "per_layer"
+        "nested" grows ``cv`` cascades, each blind to one fold through all its layers. Its score on
+        that fold is honest; the model is the mean of the cascades, and the trees of a forest are
+        shared among the fits of a cascade. "per_layer" is the papers' way: one cascade, with new
+        folds in every layer. Its scores are too good from the second layer on.
     class_vectors : "folds" or "oob"
-        Where the vectors of training rows come from: from models of ``folds`` folds that held the
-        row out, or from the trees that left it out of their bag (one model per learner instead of
-        one per fold; learners without bags, such as "mart", still use folds).
-    folds : int
+        Where the vectors of training rows come from: from models of other folds, or from the trees
+        that left the row out of their bag (one fit per forest and cascade instead of one per fold;
+        learners without bags, such as "mart", still use folds).
+    cv : int
         Number of folds, at least 2.
-    combine : "weighted" or "mean"
-        The output of a layer: the mixture of its learners' vectors under which the classes of
-        held-out rows are most likely, or their plain mean.
-    metric : str or callable
+    combine : "auto", "weighted" or "mean"
+        The output of a layer: the mixture of its learners' vectors under which the classes of new
+        rows are most likely, or their plain mean. "auto" weights up to four classes.
+    pass_on : "auto", "vectors" or "output"
+        What the next layer sees of a layer: the vectors of each learner, or the output of the
+        layer. "auto" takes the output if the vectors would be more columns than X has.
+    scoring : str or callable
         What decides about growth: "accuracy", "balanced_accuracy", "auc", "f1", "ks", "log_loss",
         "average_precision", "recall_at_rate(0.01)", or a callable
-        ``(y, probabilities) -> float`` of which more is better. "auto" is "auc" for two classes
-        and "accuracy" for more.
-    patience, tolerance, max_layers
-        Growth stops when ``patience`` layers in a row bring no gain above ``tolerance``, or at
-        ``max_layers``. The layers up to the best one are kept.
+        ``(y, probabilities) -> float`` of which more is better. "auto" is "log_loss"; with
+        ``resampling="per_layer"``, "auc" for two classes and "accuracy" for more.
+    patience, tol, max_layers
+        Growth stops when ``patience`` layers in a row bring no proven gain above ``tol``, or at
+        ``max_layers``. The layers up to the best one are kept. A gain is proven if it is above
+        ``tol`` by more than its standard error; "per_layer" takes every gain at its word.
     augment : "concat", "stack" or "none"
         What the next layer sees: the features and the vectors, only the vectors, or only the
         features.
@@ -129,13 +170,13 @@ class CascadeForestClassifier(_Combining, CascadeClassifier):
     Attributes
     ----------
     classes_, n_classes_, n_features_in_, feature_names_in_, feature_importances_
-    layers_ : list of LayerRecord
+    cascades_ : list of FittedCascade
+        The cascades, with the layers that were kept; ``n_layers_`` counts these.
+    layer_records_ : list of LayerRecord
         The record of each layer that was grown, whether it was kept or not.
-    estimators_ : list of Layer
-        The layers that were kept.
     oof_output_ : array, rows × classes
-        The cascade's output for each training row during the fit, from models that had not seen
-        the row (NaN for rows of weight zero).
+        The output for each training row during the fit, from models that had not seen the row (NaN
+        for rows of weight zero, and for the earliest rows if ``times`` were given).
 
     Examples
     --------
@@ -147,12 +188,14 @@ class CascadeForestClassifier(_Combining, CascadeClassifier):
         self,
         learners: Any = None,
         *,
+        resampling: str = "nested",
         class_vectors: str = "folds",
-        folds: int = 5,
-        combine: str = "weighted",
-        metric: str | Callable[[Array, Array], float] = "auto",
+        cv: int = 5,
+        combine: str = "auto",
+        pass_on: str = "auto",
+        scoring: str | Callable[[Array, Array], float] = "auto",
         patience: int = 1,
-        tolerance: float = 0.0,
+        tol: float = 0.0,
         max_layers: int = 10,
         augment: str = "concat",
         selector: Any = None,
@@ -164,21 +207,17 @@ class CascadeForestClassifier(_Combining, CascadeClassifier):
     ) -> None:
         keep_arguments(self, locals())
 
-    def _requested_learners(self, data: TrainingData) -> Any:
+    def _requested_learners(self, target: Target) -> Any:
         if self.learners is not None:
             return self.learners
-        return DEFAULT if data.task.n_classes <= MART_CLASSES else DEFAULT_OF_MANY_CLASSES
-
-    def _requested_metric(self) -> str | Callable[[Array, Array], float]:
-        if self.metric == "auto":
-            return "auc" if self.n_classes_ == 2 else "accuracy"
-        return self.metric
+        return DEFAULT if target.n_classes <= MART_CLASSES else DEFAULT_OF_MANY_CLASSES
 
 
-class CascadeForestRegressor(RegressorMixin, _Combining):  # type: ignore[misc]
+@accept_old_names(CASCADE_NAMES)
+class CascadeForestRegressor(RegressorMixin, _AveragingCascade):  # type: ignore[misc]
     """Predict numbers with a cascade: each layer sees the features and the predictions before it.
 
-    Parameters are those of ``CascadeForestClassifier`` without the class weights; ``metric`` is
+    Parameters are those of ``CascadeForestClassifier`` without the class weights; ``scoring`` is
     "rmse", "r2", "mae" or a callable ``(y, predicted) -> float`` of which more is better.
     """
 
@@ -186,12 +225,14 @@ class CascadeForestRegressor(RegressorMixin, _Combining):  # type: ignore[misc]
         self,
         learners: Any = None,
         *,
+        resampling: str = "nested",
         class_vectors: str = "folds",
-        folds: int = 5,
+        cv: int = 5,
         combine: str = "mean",
-        metric: str | Callable[[Array, Array], float] = "rmse",
+        pass_on: str = "auto",
+        scoring: str | Callable[[Array, Array], float] = "rmse",
         patience: int = 1,
-        tolerance: float = 0.0,
+        tol: float = 0.0,
         max_layers: int = 10,
         augment: str = "concat",
         selector: Any = None,
@@ -202,32 +243,16 @@ class CascadeForestRegressor(RegressorMixin, _Combining):  # type: ignore[misc]
     ) -> None:
         keep_arguments(self, locals())
 
-    def _requested_learners(self, data: TrainingData) -> Any:
+    def _requested_learners(self, target: Target) -> Any:
         return REGRESSORS if self.learners is None else self.learners
 
-    def fit(
-        self,
-        X: Any,  # noqa: N803
-        y: Any,
-        sample_weight: Any = None,
-        *,
-        validation: tuple[Any, Any] | None = None,
-        checkpoint: str | Path | Checkpointer | None = None,
-        executor: Executor | None = None,
-        listener: Callable[[FitEvent], None] | None = None,
-        cancelled: Callable[[], bool] | None = None,
-    ) -> Self:
-        """Grow the cascade on ``X`` and the numbers ``y``; see ``CascadeForestClassifier.fit``."""
-        values, y = self._read_fit(X, y)
-        target = np.asarray(check_array(y, ensure_2d=False, dtype=np.float64, input_name="y"))
-        weights = None if sample_weight is None else checked_weights(sample_weight, values)
-        data = TrainingData(values, Target(target, 0), weights, weights)
-        watched = None
-        if validation is not None:
-            rows, truth = read_pair(self, validation)
-            watched = TrainingData(rows, Target(np.asarray(truth, np.float64), 0), None, None)
-        runner = self._runner(checkpoint, executor, listener, cancelled)
-        return self._fit(data, scorer(self.metric, None), watched, runner)
+    def _requested_metric(self) -> Metric:
+        return resolve_metric(self.scoring, None)
+
+    def _read_target(self, y: Array) -> Target:
+        return Target(
+            np.asarray(check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")), 0
+        )
 
     def predict(self, X: Any) -> Array:  # noqa: N803
         """Return the predicted number of each row."""
@@ -237,3 +262,47 @@ class CascadeForestRegressor(RegressorMixin, _Combining):  # type: ignore[misc]
         """Yield the predicted numbers after each layer."""
         for output in self._staged_predict(X):
             yield output[:, 0]
+
+
+# --- weights of learners ---
+
+ROUNDS = 200
+SMALLEST = 1e-6  # one row that a learner is sure and wrong about must not take all its weight
+
+
+def mixture_weights(probabilities: Array, row_weight: Array | None = None) -> Array:
+    """Return weights w that sum to 1 and raise the likelihood Σ_i log Σ_j w_j p_j(i).
+
+    ``probabilities`` are p_j(i), rows × learners: what learner j gives to the true class of row i.
+    The likelihood is concave in the weights, and each round of expectation-maximisation raises it.
+    It starts from equal weights and stops when a round changes little, before the very maximum:
+    learners that are about equally good have about the same weight.
+    """
+    likelihood = np.maximum(probabilities, SMALLEST)
+    n_rows, n_learners = likelihood.shape
+    share = np.full(n_rows, 1 / n_rows) if row_weight is None else row_weight / row_weight.sum()
+    weights = np.full(n_learners, 1 / n_learners)
+    for _ in range(ROUNDS):
+        before = weights
+        # w_j ← Σ_i s_i · w_j·p_j(i) / Σ_l w_l·p_l(i): the mean share of learner j in the mixture.
+        weights = weights * (share / (likelihood @ weights) @ likelihood)
+        if np.abs(weights - before).max() < 1e-5:
+            break
+    return np.asarray(weights / weights.sum())
+
+
+def blend_weights(predicted: Array, truth: Array, row_weight: Array | None = None) -> Array:
+    """Return weights ≥ 0 that sum to 1, of the blend nearest to ``truth``.
+
+    ``predicted`` are rows × learners. One more row of the least-squares problem asks for a sum of
+    1; the sum it ends with may differ, but the shares are the best.
+    """
+    # If the weights sum to 1, Σ_j w_j·p_j − y = Σ_j w_j·(p_j − y): the errors can be blended.
+    errors = predicted - truth[:, None]
+    if row_weight is not None:
+        errors = errors * np.sqrt(row_weight)[:, None]
+    n = predicted.shape[1]
+    target = np.append(np.zeros(len(errors)), 1.0)
+    # The errors are scaled so that they and the row of the sum are of the same size.
+    weights, _ = nnls(np.vstack([errors / (np.linalg.norm(errors) or 1.0), np.ones(n)]), target)
+    return np.asarray(weights / weights.sum())

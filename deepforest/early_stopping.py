@@ -1,22 +1,16 @@
 """Decide whether a cascade grows another layer, and which of its layers it keeps.
 
-- ``Growth``    takes the score of each layer and decides
-- ``Decision``  what was decided about a layer, with the reason in words
-- ``scorer``    a metric by name, or a callable, as a ``Metric``
+- ``EarlyStopping``  takes the score of each layer and decides
+- ``Decision``       what was decided about a layer, with the reason in words
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from .metrics import REGRESSION_METRICS, Metric, metric
-
-Array = npt.NDArray[Any]
+from .metrics import Metric
 
 
 @dataclass(frozen=True)
@@ -24,34 +18,50 @@ class Decision:
     """Hold the decision about one layer.
 
     ``gain`` is against the best layer before, positive if it is better; the first layer has None.
+    ``score_se`` and ``gain_se`` are standard errors: how much they would vary with other rows.
     """
 
     score: float
+    score_se: float | None
     gain: float | None
+    gain_se: float | None
     kept: bool
     reason: str
 
 
-class Growth:
-    """Stop growth after ``patience`` layers in a row without a gain above ``tolerance``.
+class EarlyStopping:
+    """Stop growth after ``patience`` layers in a row whose gain is not proven.
 
-    It also stops at ``max_layers``. The layers up to the best one are kept.
+    A gain is proven if it is above ``tol`` by more than ``errors`` standard errors; 0 takes every
+    gain at its word, as the papers do. Growth also stops at ``max_layers``. The layers up to the
+    best one are kept.
     """
 
     def __init__(
-        self, measure: Metric, *, patience: int, tolerance: float, max_layers: int
+        self, measure: Metric, *, patience: int, tol: float, max_layers: int, errors: float = 1.0
     ) -> None:
         self.measure = measure
         self.patience = patience
-        self.tolerance = tolerance
+        self.tol = tol
         self.max_layers = max_layers
-        self.scores: list[float] = []
-        self.gains: list[float | None] = []
+        self.errors = errors
         self.best = 0  # number of the best layer, counted from 1; 0 before the first
         self.stop_reason = ""
+        self._layers: list[Decision] = []
 
-    def add_score(self, score: float | None) -> bool:
-        """Add the score of the next layer and return whether another layer should be grown.
+    @property
+    def stopped(self) -> bool:
+        """Whether no further layer should be grown."""
+        return bool(self.stop_reason)
+
+    def add(
+        self,
+        score: float | None,
+        score_se: float | None = None,
+        gain: float | None = None,
+        gain_se: float | None = None,
+    ) -> None:
+        """Add the score of the next layer, and its gain over the best layer so far.
 
         Raise ``ValueError`` for a score that has no value: growth cannot be decided by it.
         """
@@ -61,80 +71,65 @@ class Growth:
                 "choose another one, or give rows of every class"
             )
         # Against the best layer, not the last one: small losses and gains must not add up.
-        before = self.scores[self.best - 1] if self.best else None
-        self.scores.append(score)
-        sign = 1.0 if self.measure.greater_is_better else -1.0
-        self.gains.append(None if before is None else sign * (score - before))
-        number = len(self.scores)
-        if before is None or self.measure.improves(score, before, self.tolerance):
+        if gain is None and self.best:
+            sign = 1.0 if self.measure.greater_is_better else -1.0
+            gain = sign * (score - self._layers[self.best - 1].score)
+        number = len(self._layers) + 1
+        self._layers.append(Decision(score, score_se, gain, gain_se, False, ""))
+        if gain is None or self._is_proven(gain, gain_se):
             self.best = number
-        # Out-of-fold scores are not honest from layer 2 on: the vectors of a row's neighbours
-        # contain its label. They decide about growth, as in the papers, but are not an estimate of
-        # the error on new rows.
         if number - self.best >= self.patience:
             layers = "layer" if self.patience == 1 else f"{self.patience} layers in a row"
-            self.stop_reason = (
-                f"growth stopped: the last {layers} brought no gain above {self.tolerance:g}"
-            )
+            self.stop(f"the last {layers} brought no {self._proven_words()} above {self.tol:g}")
         elif number == self.max_layers:
-            self.stop_reason = f"growth stopped: {number} layers are the most allowed"
-        return not self.stop_reason
+            self.stop(f"{number} layers are the most allowed")
 
     def stop(self, reason: str) -> None:
-        """Stop growth for another reason, such as too few rows."""
-        self.stop_reason = f"growth stopped: {reason}"
+        """Stop growth for this reason."""
+        if not self.stop_reason:
+            self.stop_reason = f"growth stopped: {reason}"
+
+    def is_promising(self, gain: float | None) -> bool:
+        """Return whether a layer with such a gain of its probe is worth the rest of its trees."""
+        return gain is None or gain > self.tol
+
+    def _is_proven(self, gain: float, gain_se: float | None) -> bool:
+        return gain > self.tol + self.errors * (gain_se or 0.0)
+
+    def _proven_words(self) -> str:
+        return "proven gain" if self.errors else "gain"
 
     def decisions(self) -> list[Decision]:
         """Return the decision about each layer so far; a later layer may change an earlier one."""
-        last = len(self.scores)
         return [
-            Decision(score, self.gains[i], i < self.best, self._reason(i + 1, last))
-            for i, score in enumerate(self.scores)
+            Decision(
+                layer.score,
+                layer.score_se,
+                layer.gain,
+                layer.gain_se,
+                number <= self.best,
+                self._reason(number, layer),
+            )
+            for number, layer in enumerate(self._layers, 1)
         ]
 
-    def _reason(self, number: int, last: int) -> str:
+    def _reason(self, number: int, layer: Decision) -> str:
         """Return why layer ``number`` is kept or dropped, and why growth stopped after it."""
-        gain = self.gains[number - 1]
-        name = self.measure.title
-        if gain is None:
-            reason = f"{name} {self.scores[0]:.4f} to start with"
-        elif number <= self.best and gain > self.tolerance:
-            reason = f"{name} {self.scores[number - 1]:.4f} is better by {gain:.4f}"
+        score = f"{self.measure.title} {layer.score:.4f}"
+        if layer.gain is None:
+            reason = f"{score} to start with"
         else:
-            score = f"{name} {self.scores[number - 1]:.4f}"
-            reason = f"{score}: no gain above {self.tolerance:g} ({gain:+.4f})"
+            noise = "" if layer.gain_se is None else f" ± {layer.gain_se:.4f}"
+            if self._is_proven(layer.gain, layer.gain_se):
+                reason = f"{score} is better by {layer.gain:.4f}{noise}"
+            elif self.errors:
+                reason = f"{score}, gain {layer.gain:+.4f}{noise}: not proven"
+            else:
+                reason = f"{score}: no gain above {self.tol:g} ({layer.gain:+.4f})"
         if number > self.best:
             reason += f"; dropped, since layer {self.best} is the best"
-        elif number < self.best and gain is not None and gain <= self.tolerance:
+        elif layer.gain is not None and not self._is_proven(layer.gain, layer.gain_se):
             reason += "; kept, since a later layer is better"
-        if number == last and self.stop_reason:
+        if number == len(self._layers) and self.stop_reason:
             reason += f"; {self.stop_reason}"
         return reason
-
-
-def scorer(metric_or_name: str | Callable[[Array, Array], float], classes: Array | None) -> Metric:
-    """Return the metric of that name, or a callable as a metric of which more is better.
-
-    The callable gets ``(y, probabilities)``, for numbers ``(y, predicted)``; ``classes`` is None
-    for numbers. Raise ``ValueError`` for an unknown name.
-    """
-    if callable(metric_or_name):
-        name = getattr(metric_or_name, "__name__", type(metric_or_name).__name__)
-        return Metric(name, name, True, _as_measure(metric_or_name, classes))
-    if classes is not None:
-        return metric(metric_or_name)
-    if metric_or_name not in REGRESSION_METRICS:
-        known = ", ".join(REGRESSION_METRICS)
-        raise ValueError(f"unknown metric {metric_or_name!r} for numbers; use one of {known}")
-    return REGRESSION_METRICS[metric_or_name]
-
-
-def _as_measure(function: Callable[[Array, Array], float], classes: Array | None) -> Any:
-    """Return the callable of a user as a measure: it gets class labels instead of class numbers."""
-
-    def measure(truth: Array, output: Array, sample_weight: Array | None = None) -> float:
-        if classes is None:
-            return float(function(truth, output[:, 0]))
-        return float(function(classes[truth], output))
-
-    return measure

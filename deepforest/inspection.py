@@ -163,6 +163,9 @@ def steering_measure(records: Sequence[Mapping[str, Any]], requested: Any) -> st
     It is the ``requested`` one if the records have it, else the one whose values are the scores;
     "score" if none of them is.
     """
+    if records and records[0].get("metric"):
+        return str(records[0]["metric"])
+    # Records of earlier versions do not name it.
     measured = records[0]["scores"] if records else {}
     if isinstance(requested, str) and requested in measured:
         return requested

@@ -1,6 +1,7 @@
 """Define mdDF, the margin distribution deep forest: layers that add up, with a target for margins.
 
 - ``MarginForestClassifier``
+- ``MarginStrategy``          weights layers and rows by the margins
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ._base import CascadeClassifier
-from ._grow import GrowthState
+from ._base import BaseCascadeClassifier
+from ._grow import Combination, GrowingCascade, LayerStrategy, TrainingData
 from ._input import check_whole, keep_arguments
-from ._layer import LayerFit
+from ._layer import Layer
+from ._renamed import CASCADE_NAMES, accept_old_names
 from .arithmetic import weighted_sum
-from .learners import Learner, RandomForest
+from .learners import Learner, RandomForest, Target
 from .margins import best_alpha, best_alphas, margins, row_weights
 
 Array = npt.NDArray[Any]
@@ -25,7 +27,8 @@ Array = npt.NDArray[Any]
 LEARNERS = ("random_forest", {"kind": "extra_trees", "count": 2}, "completely_random_forest")
 
 
-class MarginForestClassifier(CascadeClassifier):
+@accept_old_names(CASCADE_NAMES)
+class MarginForestClassifier(BaseCascadeClassifier):
     """Classify with mdDF (Lyu, Yang and Zhou): the output after layer t is f_t = Σ α_l h_l.
 
     Each layer's mean class vector h_t is added with the weight α_t that is best for the margins of
@@ -58,8 +61,8 @@ class MarginForestClassifier(CascadeClassifier):
 
     Attributes
     ----------
-    As of ``CascadeForestClassifier``; ``layers_[t].alpha`` is α, ``layers_[t].margins.ratio`` the
-    margin ratio λ.
+    As of ``CascadeForestClassifier``; ``layer_records_[t].alpha`` is α, and
+    ``layer_records_[t].margins.ratio`` the margin ratio λ.
     """
 
     def __init__(
@@ -71,11 +74,12 @@ class MarginForestClassifier(CascadeClassifier):
         depth_step: int | None = 16,
         joint_alphas: bool = True,
         reweight: bool = True,
+        resampling: str = "nested",
         class_vectors: str = "folds",
-        folds: int = 5,
-        metric: str | Callable[[Array, Array], float] = "accuracy",
+        cv: int = 5,
+        scoring: str | Callable[[Array, Array], float] = "auto",
         patience: int = 2,
-        tolerance: float = 0.0,
+        tol: float = 0.0,
         max_layers: int = 10,
         augment: str = "concat",
         selector: Any = None,
@@ -87,8 +91,8 @@ class MarginForestClassifier(CascadeClassifier):
     ) -> None:
         keep_arguments(self, locals())
 
-    def _check_params(self) -> None:
-        super()._check_params()
+    def _check_params(self, data: TrainingData) -> None:
+        super()._check_params(data)
         if not (isinstance(self.gamma, Real) and 0 < float(self.gamma) < 1):
             raise ValueError(f"gamma is {self.gamma!r}; give a margin between 0 and 1")
         if not (isinstance(self.mu, Real) and float(self.mu) > 0):
@@ -96,8 +100,35 @@ class MarginForestClassifier(CascadeClassifier):
         if self.depth_step is not None:
             check_whole("depth_step", self.depth_step, 1)
 
-    def _learners_of(
-        self, number: int, learners: tuple[Learner, ...], state: GrowthState
+    def _strategy(self) -> LayerStrategy:
+        return MarginStrategy(
+            self.gamma, self.mu, self.depth_step, self.joint_alphas, self.reweight
+        )
+
+    def _papers_metric(self) -> str:
+        return "log_loss" if self.resampling == "nested" else "accuracy"
+
+
+class MarginStrategy(LayerStrategy):
+    """Add layers up with the weights α that are best for the margins; weight rows by their cost."""
+
+    passes_output = True
+
+    def __init__(
+        self, gamma: float, mu: float, depth_step: int | None, joint_alphas: bool, reweight: bool
+    ) -> None:
+        self.gamma = gamma
+        self.mu = mu
+        self.depth_step = depth_step
+        self.joint_alphas = joint_alphas
+        self.reweight = reweight
+        # Of the rows new to their layers: the margins γ_l in each layer, and the last weights α.
+        self._margins: list[Array] = []
+        self._alphas = np.zeros(0)
+        self._rows = np.zeros(0, int)
+
+    def learners(
+        self, number: int, learners: tuple[Learner, ...], share_left: float
     ) -> tuple[Learner, ...]:
         """Return learners whose random forests may grow deeper in each layer.
 
@@ -111,53 +142,60 @@ class MarginForestClassifier(CascadeClassifier):
             each.with_depth(depth) if isinstance(each, RandomForest) else each for each in learners
         )
 
-    def _combine_layer(self, fit: LayerFit, state: GrowthState) -> None:
-        """Add the layer with the best weights α; weight the rows by the cost of their margins."""
-        # Algorithm 2 of the paper, lines 5 to 9.
-        output = fit.vectors.mean(axis=0)  # h_t
-        fit.layer.coefficients = np.full(len(fit.vectors), 1 / len(fit.vectors))
-        state.layer_outputs.append(output)
-        state.margins.append(margins(output, state.task.target))
-        by_layer = np.column_stack(state.margins)  # γ_l(x_i), rows × layers
-        fit.layer.alphas = self._alphas(by_layer)
-        # F_t(i) = Σ α_l·γ_l(i) and, equation 6, f_t = α_t·h_t + f_{t−1}; summed anew, because with
-        # joint weights those of earlier layers change too.
-        state.margin = by_layer @ fit.layer.alphas
-        state.output = weighted_sum(fit.layer.alphas, state.layer_outputs).astype(np.float32)
-        if self.reweight:
-            # Equation 27; its weights sum to 1, those of the learners have an average of about 1.
-            costs = row_weights(state.margin, self.gamma, self.mu) * len(output)
-            state.weights = costs if state.sample_weight is None else costs * state.sample_weight
-
-    def _alphas(self, by_layer: Array) -> Array:
-        """Return the weights of all layers; without ``joint_alphas`` only the last one is new.
-
-        No weight is negative. If the margins are so bad that all weights are zero, the last layer
-        gets 1: some layer must decide.
-        """
-        before = self.estimators_[-1].alphas if self.estimators_ else np.zeros(0)
-        assert before is not None
+    def combine(self, vectors: Array, rows: Array, data: TrainingData) -> Combination:
+        """Return the plain mean of the learners, and the best weights α of the layers."""
+        # Algorithm 2 of the paper, lines 5 to 7.
+        output = vectors.mean(axis=0)  # h_t
+        self._margins.append(margins(output, data.target.target[rows]))
+        self._rows = rows
+        by_layer = np.column_stack(self._margins)  # γ_l(x_i), rows × layers
         if self.joint_alphas:
-            alphas = best_alphas(by_layer, self.gamma, self.mu, np.append(before, 0.0))
+            alphas = best_alphas(by_layer, self.gamma, self.mu, np.append(self._alphas, 0.0))
         else:
-            alpha = best_alpha(by_layer[:, :-1] @ before, by_layer[:, -1], self.gamma, self.mu)
-            alphas = np.append(before, max(alpha, 0.0))
+            before = by_layer[:, :-1] @ self._alphas
+            alpha = best_alpha(before, by_layer[:, -1], self.gamma, self.mu)
+            alphas = np.append(self._alphas, max(alpha, 0.0))
+        # If the margins are so bad that all weights are zero, the last layer gets 1: some layer
+        # must decide.
         if not alphas.any():
             alphas[-1] = 1.0
-        return alphas
+        self._alphas = alphas
+        return Combination(np.full(len(vectors), 1 / len(vectors)), alphas)
 
-    def _added(self, vectors: Array, output: Array) -> Array:
+    def advance(self, cascade: GrowingCascade, vectors: Array, data: TrainingData) -> None:
+        """Add the layer to the output; weight the training rows by the cost of their margins."""
+        cascade.layer_outputs.append(vectors.mean(axis=0))
+        # Equation 6, f_t = α_t·h_t + f_{t−1}; summed anew, because with joint weights those of
+        # earlier layers change too.
+        total = weighted_sum(self._alphas, cascade.layer_outputs)
+        cascade.output = total.astype(np.float32)
+        if not self.reweight:
+            return
+        training = cascade.training
+        target = data.target.target[training]
+        by_layer = [margins(output[training], target) for output in cascade.layer_outputs]
+        # Equation 27; its weights sum to 1, those of the learners have an average of about 1.
+        margin = np.column_stack(by_layer) @ self._alphas
+        costs = row_weights(margin, self.gamma, self.mu) * len(training)
+        cascade.weights = np.zeros(len(vectors[0]))
+        cascade.weights[training] = costs
+        if data.weights is not None:
+            cascade.weights[training] *= data.weights[training]
+
+    def next_features(self, vectors: Array, output: Array) -> Array:
         """Return f_t, which equation 5 concatenates with x."""
         return output.astype(np.float32)
 
-    def _n_added(self) -> int:
-        return self.n_outputs_
+    def n_next_features(self, n_learners: int, n_outputs: int) -> int:
+        """Return the number of classes."""
+        return n_outputs
 
-    def _added_names(self, number: int) -> list[str]:
+    def next_feature_names(self, number: int, learners: Sequence[str], n_outputs: int) -> list[str]:
+        """Return names that say of which layers f_t is the sum."""
         layers = "layer 1" if number == 1 else f"layers 1 to {number}"
-        return [f"class vectors of {layers}"] * self.n_outputs_
+        return [f"class vectors of {layers}"] * n_outputs
 
-    def _scaled(self, output: Array) -> Array:
+    def to_probabilities(self, output: Array) -> Array:
         """Return the scores divided by their sum over the classes, which is the sum of the α."""
         positive = np.maximum(output, 0)
         total = positive.sum(axis=1, keepdims=True)
@@ -165,20 +203,16 @@ class MarginForestClassifier(CascadeClassifier):
         uniform = np.full_like(positive, 1 / output.shape[1])
         return np.asarray(np.divide(positive, total, out=uniform, where=total > 0))
 
-    def _margins(self, state: GrowthState, output: Array) -> Array | None:
+    def margins(self, probabilities: Array, target: Target, rows: Array) -> Array | None:
         """Return F_t, scaled to the margins of probabilities."""
-        assert state.margin is not None
-        # Σ_j f_t^j is the same for all rows, the sum of the α: dividing by it gives margins in
-        # [−1, 1], which can be compared between layers. λ does not change.
-        return state.margin / max(float(np.abs(state.output.sum(axis=1)).mean()), 1e-12)
+        # F_t(i) = Σ α_l·γ_l(i). Σ_j f_t^j is the same for all rows, the sum of the α: dividing by
+        # it gives margins in [−1, 1], which can be compared between layers. λ does not change.
+        margin = np.column_stack(self._margins) @ self._alphas
+        return np.asarray(margin / max(float(np.abs(self._alphas).sum()), 1e-12))
 
-    def _credit(self, of_vectors: Array, below: list[Array]) -> Array:
-        """Return the importances of columns of f_t, passed on to all layers that it is made of."""
-        return np.outer(of_vectors.sum(axis=1), self._combined_importances(below))
-
-    def _combined_importances(self, of_layers: list[Array]) -> Array:
-        # f_t is a sum of layers, so each counts with its share of the α.
-        alphas = self.estimators_[len(of_layers) - 1].alphas
+    def output_importances(self, layers: Sequence[Layer], of_layers: list[Array]) -> Array:
+        """Return the importances for f_t, a sum of layers: each counts with its share of the α."""
+        alphas = layers[-1].alphas
         assert alphas is not None
         weights = np.abs(alphas) / (np.abs(alphas).sum() or 1.0)
         return np.asarray(

@@ -562,3 +562,34 @@ def _thinned(curve: Curve, points: int, keep: int) -> Curve:
     even = np.searchsorted(along, np.linspace(0.0, along[-1], points - 2))
     chosen = np.unique(np.concatenate((even, [0, keep, len(along) - 1])))
     return Curve(curve.x[chosen], curve.y[chosen], curve.threshold[chosen])
+
+
+def standard_error(metric, truth, output, sample_weight=None, groups=None):
+    return None
+
+
+def gain_and_error(metric, truth, output, before, sample_weight=None, groups=None):
+    a, b = metric(truth, output, sample_weight), metric(truth, before, sample_weight)
+    sign = 1.0 if metric.greater_is_better else -1.0
+    if metric.name == "log_loss":
+        import numpy as np
+
+        r = np.arange(len(truth))
+        d = np.log(np.maximum(output[r, truth], 1e-7)) - np.log(np.maximum(before[r, truth], 1e-7))
+        return sign * (a - b), float(d.std() / np.sqrt(len(d)))
+    return sign * (a - b), None
+
+
+def resolve_metric(metric_or_name, classes):
+    if callable(metric_or_name):
+        name = getattr(metric_or_name, "__name__", type(metric_or_name).__name__)
+
+        def measure(truth, output, sample_weight=None):
+            if classes is None:
+                return float(metric_or_name(truth, output[:, 0]))
+            return float(metric_or_name(classes[truth], output))
+
+        return Metric(name, name, True, measure)
+    if classes is not None:
+        return metric(metric_or_name)
+    return REGRESSION_METRICS[metric_or_name]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ._base import CascadeClassifier
+from ._base import BaseCascadeClassifier
 from .cascade import MART_CLASSES, CascadeForestClassifier
 from .margin_forest import MarginForestClassifier
 from .screening import ScreenedForestClassifier
@@ -21,17 +21,17 @@ class Preset:
 
     title: str
     description: str
-    kind: type[CascadeClassifier]
+    kind: type[BaseCascadeClassifier]
     params: dict[str, Any]
 
 
-def _forests(trees: int) -> list[dict[str, Any]]:
+def _forests(n_estimators: int) -> list[dict[str, Any]]:
     kinds = ("random_forest", "completely_random_forest")
-    return [{"kind": kind, "count": 2, "trees": trees} for kind in kinds]
+    return [{"kind": kind, "count": 2, "n_estimators": n_estimators} for kind in kinds]
 
 
-def _marts(trees: int) -> dict[str, Any]:
-    learners = [{"kind": "mart", "count": 4, "trees": trees}]
+def _marts(n_estimators: int) -> dict[str, Any]:
+    learners = [{"kind": "mart", "count": 4, "n_estimators": n_estimators}]
     return {"learners": learners, "combine": "mean", "metric": "auc"}
 
 
@@ -94,7 +94,7 @@ PRESETS: dict[str, Preset] = {
 }
 
 
-def preset(name: str, **changes: Any) -> CascadeClassifier:
+def preset(name: str, **changes: Any) -> BaseCascadeClassifier:
     """Return the cascade of that name, with ``changes`` to its params.
 
     Names: default, gcforest, mart_cascade, mart_cascade_tuned, mddf, mddf_sf, mddf_st, mddf_np,

@@ -66,9 +66,12 @@ class MarginRecord:
 class LayerRecord:
     """Hold scores, margins, rows, times and the decision about one layer.
 
-    - ``score`` is the value of the metric that decides about growth, ``gain`` its difference from
-      the best layer before. ``scores`` are metrics of the cascade's out-of-fold output after this
-      layer, ``validation`` those of the validation rows.
+    - ``score`` is the value of ``metric``, which decides about growth, ``gain`` its difference from
+      the best layer before, each with its standard error (``_se``). ``scored_on`` says on which
+      rows: "blind" rows, which no layer of their cascade has seen, "validation" rows, or
+      "out_of_fold" rows, whose score is too good from the second layer on.
+    - ``scores`` are metrics of the out-of-fold output after this layer, ``blind`` those of the
+      blind rows, ``validation`` those of the validation rows.
     - ``coefficients`` are the weights of the learners' vectors, ``alphas`` (mdDF) those of the
       layers up to this one.
     - The sample weights are worth ``effective_size`` equally weighted rows.
@@ -95,6 +98,12 @@ class LayerRecord:
     kept: bool
     reason: str
     seconds: float
+    # Models that were saved by an earlier version do not have these.
+    metric: str = ""
+    scored_on: str = "out_of_fold"
+    score_se: float | None = None
+    gain_se: float | None = None
+    blind: dict[str, float | None] = field(default_factory=dict)
 
     @property
     def alpha(self) -> float | None:

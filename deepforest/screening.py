@@ -1,6 +1,7 @@
 """Define gcForest with confidence screening: later layers train only on the less confident rows.
 
 - ``ScreenedForestClassifier``
+- ``ScreeningStrategy``     lets confident rows leave
 - ``confidence_threshold``  the confidence above which rows leave a layer
 """
 
@@ -13,23 +14,25 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ._base import CascadeClassifier
-from ._grow import GrowthState
+from ._base import BaseCascadeClassifier
+from ._grow import Combination, GrowingCascade, LayerStrategy, TrainingData
 from ._input import keep_arguments
-from ._layer import LayerFit
+from ._renamed import CASCADE_NAMES, accept_old_names
+from .arithmetic import weighted_sum
 from .learners import Learner
 
 Array = npt.NDArray[Any]
 
 LEARNERS = (
-    {"kind": "random_forest", "count": 2, "trees": 50},
-    {"kind": "completely_random_forest", "count": 2, "trees": 50},
+    {"kind": "random_forest", "count": 2, "n_estimators": 50},
+    {"kind": "completely_random_forest", "count": 2, "n_estimators": 50},
 )
 SURE = 0.9  # with a higher accuracy of the first layer, the stricter share is used
 STRICT, LENIENT = 1 / 10, 1 / 3
 
 
-class ScreenedForestClassifier(CascadeClassifier):
+@accept_old_names(CASCADE_NAMES)
+class ScreenedForestClassifier(BaseCascadeClassifier):
     """Classify with gcForest-CS (Pang, Ting, Zhao and Zhou): confident rows leave early.
 
     A row leaves at the first layer whose confidence in it is above η_t. Among the rows above η_t,
@@ -48,8 +51,8 @@ class ScreenedForestClassifier(CascadeClassifier):
 
     Attributes
     ----------
-    As of ``CascadeForestClassifier``; ``layers_[t]`` has ``rows_in``, ``rows_out``, ``error_out``
-    and ``threshold``. ``error_share_`` is the share that was used.
+    As of ``CascadeForestClassifier``; ``layer_records_[t]`` has ``rows_in``, ``rows_out``,
+    ``error_out`` and ``threshold``.
     """
 
     def __init__(
@@ -58,11 +61,12 @@ class ScreenedForestClassifier(CascadeClassifier):
         *,
         error_share: str | float = "auto",
         tree_growth: float = 2.0,
+        resampling: str = "nested",
         class_vectors: str = "folds",
-        folds: int = 5,
-        metric: str | Callable[[Array, Array], float] = "accuracy",
+        cv: int = 5,
+        scoring: str | Callable[[Array, Array], float] = "auto",
         patience: int = 1,
-        tolerance: float = 0.0,
+        tol: float = 0.0,
         max_layers: int = 10,
         augment: str = "concat",
         selector: Any = None,
@@ -74,8 +78,8 @@ class ScreenedForestClassifier(CascadeClassifier):
     ) -> None:
         keep_arguments(self, locals())
 
-    def _check_params(self) -> None:
-        super()._check_params()
+    def _check_params(self, data: TrainingData) -> None:
+        super()._check_params(data)
         if self.error_share != "auto" and not (
             isinstance(self.error_share, Real) and 0 < float(self.error_share) < 1
         ):
@@ -85,34 +89,45 @@ class ScreenedForestClassifier(CascadeClassifier):
         if not self.tree_growth >= 0:
             raise ValueError(f"tree_growth is {self.tree_growth}; give a number from 0")
 
-    def _learners_of(
-        self, number: int, learners: tuple[Learner, ...], state: GrowthState
+    def _strategy(self) -> LayerStrategy:
+        return ScreeningStrategy(self.error_share, self.tree_growth)
+
+    def _papers_metric(self) -> str:
+        return "log_loss" if self.resampling == "nested" else "accuracy"
+
+
+class ScreeningStrategy(LayerStrategy):
+    """Average the learners, and let the rows leave that a layer is confident about."""
+
+    def __init__(self, error_share: str | float, tree_growth: float) -> None:
+        self.error_share = error_share
+        self.tree_growth = tree_growth
+
+    def learners(
+        self, number: int, learners: tuple[Learner, ...], share_left: float
     ) -> tuple[Learner, ...]:
         """Return learners with more trees, by the share of rows that have left."""
         # The fewer rows a layer has, the more trees it can afford: their number rises linearly.
-        gone = 1 - len(state.rows) / len(state.output)
-        return tuple(learner.with_trees(1 + self.tree_growth * gone) for learner in learners)
+        return tuple(learner.with_trees(1 + self.tree_growth * share_left) for learner in learners)
 
-    def _combine_layer(self, fit: LayerFit, state: GrowthState) -> None:
-        """Average the vectors, and let the rows above the threshold leave."""
-        rows, vectors = state.rows, fit.vectors[:, state.rows]
-        fit.layer.coefficients = np.full(len(vectors), 1 / len(vectors))
-        output = fit.layer.combine(vectors)
-        # Rows that left keep the output of the layer they left at: growth is decided by all rows.
-        state.output[rows] = output
-        right = output.argmax(axis=1) == state.task.target[rows]
-        if not self.estimators_:  # the first layer
-            self.error_share_ = self._share(float(right.mean()))
+    def combine(self, vectors: Array, rows: Array, data: TrainingData) -> Combination:
+        """Return the plain mean, and the confidence above which rows leave."""
+        coefficients = np.full(len(vectors), 1 / len(vectors))
+        output = weighted_sum(coefficients, vectors)
+        right = output.argmax(axis=1) == data.target.target[rows]
+        if self.error_share == "auto":  # in the first layer
+            self.error_share = STRICT if float(right.mean()) > SURE else LENIENT
         # Equation 2 of the paper: a row is confident if its largest class probability is above η_t.
-        confidence = output.max(axis=1)
-        fit.layer.threshold = confidence_threshold(confidence, right, self.error_share_)
-        state.rows = rows[confidence <= fit.layer.threshold]
+        threshold = confidence_threshold(output.max(axis=1), right, float(self.error_share))
+        return Combination(coefficients, threshold=threshold)
 
-    def _share(self, accuracy: float) -> float:
-        """Return the error share, from the accuracy of the first layer if it is "auto"."""
-        if self.error_share == "auto":
-            return STRICT if accuracy > SURE else LENIENT
-        return float(self.error_share)
+    def advance(self, cascade: GrowingCascade, vectors: Array, data: TrainingData) -> None:
+        """Set the output of the remaining rows, and let the confident ones leave."""
+        # Rows that left keep the output of the layer they left at: growth is decided by all rows.
+        rows, layer = cascade.remaining, cascade.layers[-1]
+        output = layer.combine(vectors[:, rows])
+        cascade.output[rows] = output
+        cascade.remaining = rows[output.max(axis=1) <= layer.threshold]
 
 
 def confidence_threshold(confidence: Array, right: Array, error_share: float) -> float:

@@ -17,12 +17,17 @@ from sklearn.utils.validation import check_is_fitted
 
 from ._features import Features
 from ._input import TabularEstimator, check_whole, checked_weights, keep_arguments
+from ._renamed import accept_old_names
 from .learners import FitSlice, Mart, Target
 from .learners.mart import FittedMart
 
 Array = npt.NDArray[Any]
 
 
+OLD_NAMES = {"n_features": "n_features_to_select", "trees": "n_estimators", "leaves": "num_leaves"}
+
+
+@accept_old_names(OLD_NAMES)
 class MartSelector(SelectorMixin, TabularEstimator):  # type: ignore[misc]
     """Select the features from which boosted trees gain most.
 
@@ -31,13 +36,13 @@ class MartSelector(SelectorMixin, TabularEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    n_features : int or None
+    n_features_to_select : int or None
         Keep this many, the most important ones.
     share : float or None
         Keep as many of the most important ones as together have this share of all importance. With
         both parameters, the one that keeps fewer features counts; with neither, all features that
         any tree splits on are kept.
-    trees, learning_rate, leaves
+    n_estimators, learning_rate, num_leaves
         Settings of the boosted trees.
     target : "auto", "classes" or "numbers"
         What y holds.
@@ -49,12 +54,12 @@ class MartSelector(SelectorMixin, TabularEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        n_features: int | None = None,
+        n_features_to_select: int | None = None,
         *,
         share: float | None = None,
-        trees: int = 100,
+        n_estimators: int = 100,
         learning_rate: float = 0.1,
-        leaves: int = 31,
+        num_leaves: int = 31,
         target: str = "auto",
         categorical_features: str | Sequence[Any] | None = "from_dtype",
         random_state: Any = None,
@@ -66,8 +71,8 @@ class MartSelector(SelectorMixin, TabularEstimator):  # type: ignore[misc]
 
         Raise ``ValueError`` if a parameter, X, y or a weight cannot be used.
         """
-        if self.n_features is not None:
-            check_whole("n_features", self.n_features, 1)
+        if self.n_features_to_select is not None:
+            check_whole("n_features_to_select", self.n_features_to_select, 1)
         if self.share is not None and not 0 < self.share <= 1:
             raise ValueError(f"share is {self.share}; give a share above 0 and at most 1")
         values, y = self._read_fit(X, y)
@@ -76,14 +81,17 @@ class MartSelector(SelectorMixin, TabularEstimator):  # type: ignore[misc]
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         rows = np.arange(len(values)) if weights is None else np.flatnonzero(weights)
         mart = Mart(
-            trees=self.trees, learning_rate=self.learning_rate, leaves=self.leaves, row_share=1.0
+            n_estimators=self.n_estimators,
+            learning_rate=self.learning_rate,
+            num_leaves=self.num_leaves,
+            subsample=1.0,
         )
         # A fit needs rows to predict; one is enough, as only the gains are used.
         fit = mart.fit(features, self._task(y), FitSlice(rows, rows[:1], weights, seed))
         assert isinstance(fit.model, FittedMart)
         # Equations 5 and 6 of Zhang et al.: I_j² = 1/M · Σ_m Σ_l i_l²·[v_l = j], the improvement of
         # all splits l on feature j, averaged over the M trees.
-        self.importances_ = fit.model.gains() / self.trees
+        self.importances_ = fit.model.gains() / self.n_estimators
         return self
 
     def _task(self, y: Array) -> Target:
@@ -110,8 +118,9 @@ class MartSelector(SelectorMixin, TabularEstimator):  # type: ignore[misc]
             # A feature is kept if those before it do not reach the share yet.
             before = np.cumsum(gained) - gained
             n_kept = max(1, min(n_kept, int((before < self.share * gained.sum()).sum())))
-        if self.n_features is not None:
-            n_kept = self.n_features if self.share is None else min(n_kept, self.n_features)
+        if self.n_features_to_select is not None:
+            n_most = self.n_features_to_select
+            n_kept = n_most if self.share is None else min(n_kept, n_most)
         mask = np.zeros(len(order), bool)
         mask[order[:n_kept]] = True
         return mask

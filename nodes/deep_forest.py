@@ -32,7 +32,7 @@ from nodes.models.training import (
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
-    from deepforest._fit_jobs import FitEvent
+    from deepforest import FitEvent
     from deepforest.records import LayerRecord
 
 Share = Annotated[float, Field(gt=0, le=1)]
@@ -107,6 +107,15 @@ class MartLearnerParams(_Learner):
         0.8, title="Share of columns", description="Share of the columns each tree sees."
     )
 
+
+LEARNER_SETTINGS = {
+    "trees": "n_estimators",
+    "min_rows": "min_samples_leaf",
+    "leaves": "num_leaves",
+    "row_share": "subsample",
+    "column_share": "colsample_bytree",
+}
+"""Parameters of learners that have another name in the library, and this name."""
 
 LearnerParams = Annotated[ForestLearnerParams | MartLearnerParams, Field(discriminator="kind")]
 
@@ -227,11 +236,14 @@ CASCADE_PARAMS = (
     *("gamma", "mu", "depth_step", "error_share", "tree_growth"),
 )
 
+NAMES = {"folds": "cv", "metric": "scoring", "tolerance": "tol"}
+"""Parameters that the library names as scikit-learn does."""
+
 
 def cascade_params(params: DeepForestParams) -> dict[str, Any]:
     """Return the parameters that differ from the preset, with the library's names."""
     values = {name: getattr(params, name) for name in CASCADE_PARAMS}
-    values = {name: value for name, value in values.items() if value is not None}
+    values = {NAMES.get(name, name): value for name, value in values.items() if value is not None}
     if params.learners:
         values["learners"] = [_learner_params(learner) for learner in params.learners]
     return values
@@ -239,7 +251,9 @@ def cascade_params(params: DeepForestParams) -> dict[str, Any]:
 
 def _learner_params(learner: ForestLearnerParams | MartLearnerParams) -> dict[str, Any]:
     """Return the settings of one learner as the library expects them."""
-    values: dict[str, Any] = {"kind": learner.kind} | learner.model_dump()
+    values: dict[str, Any] = {"kind": learner.kind}
+    for name, value in learner.model_dump().items():
+        values[LEARNER_SETTINGS.get(name, name)] = value
     if values.get("max_features") == "all":
         values["max_features"] = None
     # The library's default depends on the kind of learner; only a number replaces it.
@@ -264,7 +278,7 @@ def fit(ctx: NodeContext, rows: TrainingRows, cascade: Any) -> None:
     A fit that was finished before a crash is read from the checkpoint instead of being repeated.
     Raise ``Cancelled`` if the run is cancelled.
     """
-    from deepforest._fit_jobs import FitCancelled
+    from deepforest import FitCancelled
 
     _compile_kernels_for(ctx, rows, cascade)
     cascade.set_params(
@@ -370,7 +384,7 @@ class FitProgress:
     def _publish_layers(self) -> None:
         """Publish the records that are new or have changed, as partial results of the node."""
         # All layers: a later one may decide that an earlier one is kept after all.
-        for record in self.cascade.layers_:
+        for record in self.cascade.layer_records_:
             if self.published.get(record.number) != record:
                 self.published[record.number] = record
                 self.ctx.publish(f"layer-{record.number}", record.as_dict())
@@ -404,7 +418,7 @@ def save(cascade: Any, folder: Path) -> dict[str, Any]:
     """Write the cascade and return the name of its class."""
     # Times differ from run to run; without them the same training gives the same bytes.
     cascade = copy(cascade)
-    cascade.layers_ = [record.without_times() for record in cascade.layers_]
+    cascade.layer_records_ = [record.without_times() for record in cascade.layer_records_]
     cascade.save(folder)
     return {"class": type(cascade).__name__}
 

@@ -61,7 +61,7 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: FeatureSelectionParams
     selector = MartSelector(
         params.columns,
         share=None if params.columns else params.share,
-        trees=params.trees,
+        n_estimators=params.trees,
         target="classes",
         categorical_features=encoder.categorical,
         random_state=params.seed,
@@ -103,8 +103,11 @@ def report(names: list[str], gains: list[float], kept: set[str]) -> Report:
 def python(params: FeatureSelectionParams, names: Variables) -> Snippet:
     """Return the node as lines of a Python script that use ``MartSelector`` directly."""
     table, rows, selector = names.inputs["table"], names.local("rows"), names.local("selector")
-    how_many = {"n_features": params.columns} if params.columns else {"share": params.share}
+    how_many = (
+        {"n_features_to_select": params.columns} if params.columns else {"share": params.share}
+    )
     others = {
+        "n_estimators": params.trees,
         "target": "classes",
         "categorical_features": Expression(f"{rows}.categorical"),
         "random_state": params.seed,
@@ -113,7 +116,7 @@ def python(params: FeatureSelectionParams, names: Variables) -> Snippet:
     support = Expression(f"{selector}.get_support()")
     lines = [
         *statement(rows, "steps.training_rows", table),
-        *statement(selector, "MartSelector", **how_many, trees=params.trees, **others),
+        *statement(selector, "MartSelector", **how_many, **others),
         f"{selector}.fit({rows}.matrix, {rows}.y)",
         *statement(names.outputs["table"], "steps.keep_features", table, rows, support),
         *statement(names.outputs["report"], "steps.importances", rows, gains, support),

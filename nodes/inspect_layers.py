@@ -94,8 +94,8 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: InspectLayersParams) -
         metric=metric_name,
         classes=model.classes,
         features=names[0],
-        learners=[learner.name for learner in cascade.layers_[0].learners],
-        records=[record.as_dict() for record in cascade.layers_],
+        learners=[learner.name for learner in cascade.layer_records_[0].learners],
+        records=[record.as_dict() for record in cascade.layer_records_],
         table_rows=len(truth),
         stages=[
             _stage(layer, statistics, panels[layer], cascade, names[layer], metric)
@@ -147,7 +147,7 @@ def _truth(table: Table, model: FittedModel) -> np.ndarray:
 def _sample_size(ctx: NodeContext, model: FittedModel, params: InspectLayersParams) -> int:
     """Return the size of the sample: as requested, unless its class vectors would be too large."""
     cascade = model.estimator
-    most: int = MAX_VECTORS // (len(cascade.estimators_) * cascade.n_learners_ * len(model.classes))
+    most: int = MAX_VECTORS // (cascade.n_layers_ * cascade.n_learners_ * len(model.classes))
     if most < params.rows:
         ctx.log(
             f"Only {most:,} rows are inspected: the class vectors of more rows would be too large "
@@ -174,7 +174,9 @@ def _growth_metric(model: FittedModel) -> tuple[str, Metric | None]:
     from deepforest.metrics import metric
 
     cascade = model.estimator
-    name = steering_measure([record.as_dict() for record in cascade.layers_], cascade.metric)
+    name = steering_measure(
+        [record.as_dict() for record in cascade.layer_records_], cascade.scoring
+    )
     try:
         return name, metric(name)
     # A script may grow a cascade by a function of its own, which has no known name.
@@ -240,11 +242,13 @@ def _stage(
     """Return the figures of one layer as plain data, as ``Layers.stages`` describes them."""
     from deepforest.inspection import name_importances, scatter_ratio
 
-    sums, fitted = statistics.layer_sums[layer], cascade.estimators_[layer]
+    sums, fitted = statistics.layer_sums[layer], cascade.cascades_[0].layers[layer]
     truth = statistics.truth[statistics.rows]
     scores = _scores(layer, statistics, metric)
     last = layer + 1 == len(statistics.layer_sums)
-    named = name_importances(fitted.importances(), fitted.coefficients, names, MAX_FEATURES)
+    named = name_importances(
+        cascade.layer_importances()[layer], fitted.coefficients, names, MAX_FEATURES
+    )
     return {
         "number": layer + 1,
         "scores": scores[0] if sums.margins.n else None,

@@ -168,7 +168,7 @@ def test_the_new_kind_trains_and_is_saved(page: Path, monkeypatch: pytest.Monkey
     monkeypatch.setitem(deepforest.learners.LEARNERS, "centroids", module.Centroids)
     monkeypatch.setitem(deepforest.learners.FITTED, "centroids", module.FittedCentroids)
     wine, classes = load_wine(return_X_y=True)
-    learners = [{"kind": "extra_trees", "trees": 10}, {"kind": "centroids", "count": 2}]
+    learners = [{"kind": "extra_trees", "n_estimators": 10}, {"kind": "centroids", "count": 2}]
     model = CascadeForestClassifier(learners, max_layers=2, random_state=0).fit(wine, classes)
     model.save(page / "model")
     loaded = CascadeForestClassifier.load(page / "model")

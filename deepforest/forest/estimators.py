@@ -18,7 +18,6 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from .._files import BrokenModel, Pack, read_model, write_model
 from .._input import (
     TableReader,
     TabularEstimator,
@@ -31,6 +30,7 @@ from .._input import (
     read_classes,
     read_params,
 )
+from ..persistence import BrokenModel, Pack, read_model, write_model
 from .binning import MAX_BINS, Binner
 from .forest import Forest, ForestSettings, GrownForest, check_forest, grow_forest
 
@@ -317,10 +317,11 @@ class HistForestClassifier(ClassifierMixin, _HistForest):  # type: ignore[misc]
 
     def _keep_oob(self, grown: GrownForest, codes: Array, weights: Array | None) -> None:
         # A row in the bag of every tree has no out-of-bag vector, and does not count in the score.
-        seen = grown.votes > 0
-        self.oob_decision_function_ = np.where(seen[:, None], grown.vectors, np.nan)
-        hit = grown.vectors.argmax(axis=1) == codes
+        seen, vectors = grown.votes > 0, grown.vectors
+        hit = vectors.argmax(axis=1) == codes
         self.oob_score_ = float(np.mean(hit[seen])) if seen.any() else float("nan")
+        vectors[~seen] = np.nan
+        self.oob_decision_function_ = vectors
 
     def predict_proba(self, X: Any) -> Array:  # noqa: N803
         """Return class probabilities: the mean over the trees of the shares in their leaves."""
@@ -370,9 +371,9 @@ class HistForestRegressor(RegressorMixin, _HistForest):  # type: ignore[misc]
         weights = None if sample_weight is None else checked_weights(sample_weight, values)
         grown = self._grow(values, target, 0, weights)
         if self.oob_score:
-            seen = grown.votes > 0
-            self.oob_prediction_ = np.where(seen, grown.vectors[:, 0], np.nan)
-            residual = float(((target - grown.vectors[:, 0])[seen] ** 2).sum())
+            seen, predicted = grown.votes > 0, grown.vectors[:, 0]
+            self.oob_prediction_ = np.where(seen, predicted, np.nan)
+            residual = float(((target - predicted)[seen] ** 2).sum())
             spread = float(((target[seen] - target[seen].mean()) ** 2).sum()) if seen.any() else 0.0
             self.oob_score_ = 1.0 - residual / spread if spread > 0 else float("nan")
         return self

@@ -1532,26 +1532,28 @@ def add_passengers(
     passengers: Array,
     passenger_leaf: Array,
     passenger_end: Array,
-    vectors: Array,
+    place: Array,
+    sums: Array,
     votes: Array,
 ) -> None:
-    """Add the leaf of each passenger to its vector and count the vote.
+    """Add the leaf of each passenger to its sums and count the vote.
 
-    Passengers are sorted by leaf, so that each leaf is read once.
+    ``place`` says where in ``sums`` and ``votes`` a row is. Passengers are sorted by leaf, so that
+    each leaf is read once.
     """
     first = 0
     for k in range(passenger_leaf.shape[0]):
         value = np.int64(nodes[passenger_leaf[k]] & np.uint64(0xFFFFFFFF))
         for i in range(first, passenger_end[k]):
-            row = passengers[i]
-            votes[row] += 1
+            at = place[passengers[i]]
+            votes[at] += 1
             if value < SHARED:
-                vectors[row, value] += 1
+                sums[at, value] += 1
             elif leaf_value.shape[0] > 0:
-                vectors[row, 0] += leaf_value[value - SHARED]
+                sums[at, 0] += leaf_value[value - SHARED]
             else:
                 for entry in range(leaf_start[value - SHARED], leaf_start[value - SHARED + 1]):
-                    vectors[row, leaf_class[entry]] += leaf_share[entry]
+                    sums[at, leaf_class[entry]] += leaf_share[entry]
         first = passenger_end[k]
 
 

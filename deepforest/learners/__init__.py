@@ -64,7 +64,7 @@ def make_learner(specification: Any) -> Learner:
 
     A ``Learner`` is returned unchanged. Raise ``ValueError`` for an unknown kind or param.
 
-    >>> make_learner({"kind": "mart", "trees": 50}).trees
+    >>> make_learner({"kind": "mart", "n_estimators": 50}).n_estimators
     50
     """
     if isinstance(specification, Learner):
@@ -77,7 +77,7 @@ def make_learner(specification: Any) -> Learner:
             raise ValueError(f"a learner given as a mapping needs a 'kind'; {params} has none")
         kind = _of_kind(params.pop("kind", None))
         allowed = [field.name for field in fields(kind)]
-        unknown = [name for name in params if name not in allowed]
+        unknown = [name for name in params if name not in (*allowed, *kind.old_names)]
         if unknown:
             raise ValueError(
                 f"a {kind.kind} has no setting {unknown[0]!r}; it has {', '.join(allowed)}"

@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from .._features import Features
-from .._files import Pack
 from .._input import as_json, check_whole
+from ..persistence import Pack
 
 Array = npt.NDArray[Any]
 
@@ -41,9 +41,10 @@ class Target:
 class FitSlice:
     """Describe one fit: the rows it is trained on, and those it predicts.
 
-    ``rows`` and ``held_out`` are ascending. With ``held_out`` None the training rows are predicted,
-    each by the trees that left it out of their bag. ``weights`` has one entry for each of ALL rows.
-    Long work calls ``interrupt``, which raises an exception to stop it.
+    ``rows`` and ``held_out`` are ascending and have no row in common. With ``out_of_bag`` the
+    training rows are predicted too, each by the trees that left it out of their bag; this is for
+    learners that draw bags. Without ``held_out`` only the training rows are. ``weights`` has one
+    entry for each of ALL rows. Long work calls ``interrupt``, which raises an exception to stop it.
     """
 
     rows: Array
@@ -52,11 +53,18 @@ class FitSlice:
     seed: int
     n_jobs: int = 1
     interrupt: Callable[[], None] = lambda: None
+    out_of_bag: bool = False
+
+    def __post_init__(self) -> None:
+        if self.held_out is None:
+            object.__setattr__(self, "out_of_bag", True)
 
     @property
     def predict_rows(self) -> Array:
-        """The rows whose vectors the fit returns."""
-        return self.rows if self.held_out is None else self.held_out
+        """The rows whose vectors the fit returns, ascending."""
+        if self.held_out is None:
+            return self.rows
+        return np.union1d(self.rows, self.held_out) if self.out_of_bag else self.held_out
 
 
 class Fitted(ABC):
@@ -99,6 +107,8 @@ class Learner(ABC):
     kind: ClassVar[str]
     out_of_bag: ClassVar[bool] = False
     """Whether it can predict its own training rows, from the trees that left them out."""
+    old_names: ClassVar[Mapping[str, str]] = {}
+    """The settings that had another name in earlier versions: old name → new name."""
 
     count: int = 1
 
@@ -130,12 +140,19 @@ class Learner(ABC):
         limit = depth if self.max_depth is None else min(depth, self.max_depth)
         return replace(self, **{"max_depth": limit})
 
+    def share(self, n: int) -> Learner:
+        """Return a learner of which ``n`` together have the trees of this one.
+
+        Unchanged unless its prediction is the mean of independent trees.
+        """
+        return self
+
     def with_trees(self, factor: float) -> Learner:
         """Return the learner with ``factor`` times as many trees; unchanged if it has no trees."""
-        trees = getattr(self, "trees", None)
-        if trees is None:
+        n_trees = getattr(self, "n_estimators", None)
+        if n_trees is None:
             return self
-        return replace(self, **{"trees": max(1, round(trees * factor))})
+        return replace(self, **{"n_estimators": max(1, round(n_trees * factor))})
 
 
 def check_share(name: str, value: Any) -> None:

@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 import numpy.typing as npt
 
 from .._features import Features
-from .._files import Pack
 from .._input import check_whole
+from .._renamed import LEARNER_NAMES, accept_old_names
 from ..forest.forest import Forest, ForestSettings, check_forest, grow_forest, n_candidates
+from ..persistence import Pack
 from .base import Fit, FitSlice, Fitted, Learner, Target, known
 
 Array = npt.NDArray[Any]
@@ -51,71 +52,71 @@ class FittedForest(Fitted):
         return cls(forest)
 
 
+@accept_old_names(LEARNER_NAMES)
 @dataclass(frozen=True)
 class ForestLearner(Learner):
     """Fit a forest; the kinds differ in how a node is split and which rows a tree sees.
 
     ``max_features`` is how many features are candidates in a node: a number, a share, "sqrt",
-    "log2" or None for all. ``min_rows`` is the least number of training rows in a leaf.
+    "log2" or None for all. ``min_samples_leaf`` is the least number of training rows in a leaf.
     """
 
     splitter: ClassVar[str]
     bootstrap: ClassVar[bool] = False
     out_of_bag = True
 
-    trees: int = 100
+    n_estimators: int = 100
     max_depth: int | None = None
     max_features: int | float | str | None = "sqrt"
-    min_rows: int = 1
+    min_samples_leaf: int = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_whole(f"trees of {self.kind}", self.trees, 1)
-        check_whole(f"min_rows of {self.kind}", self.min_rows, 1)
+        check_whole(f"n_estimators of {self.kind}", self.n_estimators, 1)
+        check_whole(f"min_samples_leaf of {self.kind}", self.min_samples_leaf, 1)
         if self.max_depth is not None:
             check_whole(f"max_depth of {self.kind}", self.max_depth, 1)
         n_candidates(self.max_features, 1)  # raises ValueError if it cannot be used
+
+    def share(self, n: int) -> Learner:
+        """Return a forest with its share of the trees."""
+        return self.with_trees(1 / n)
 
     def prepare(self, features: Features) -> None:
         """Bin the features."""
         features.binned()
 
     def fit(self, features: Features, task: Target, part: FitSlice) -> Fit:
-        """Grow the forest; held-out or out-of-bag rows are predicted while the trees grow."""
-        out_of_bag = part.held_out is None
+        """Grow the forest; held-out and out-of-bag rows are predicted while the trees grow."""
         grown = grow_forest(
             features.binned(),
             task.target,
-            self._settings(out_of_bag),
+            self._settings(part.out_of_bag),
             n_classes=task.n_classes,
             rows=part.rows,
             held_out=part.held_out,
-            out_of_bag=out_of_bag,
+            out_of_bag=part.out_of_bag,
             sample_weight=part.weights,
             seed=part.seed,
             n_jobs=part.n_jobs,
             interrupt=part.interrupt,
         )
-        return Fit(
-            FittedForest(grown.forest),
-            known(grown.vectors[part.predict_rows], grown.votes[part.predict_rows]),
-        )
+        return Fit(FittedForest(grown.forest), known(grown.vectors, grown.votes))
 
     def _settings(self, out_of_bag: bool) -> ForestSettings:
         """Return the params of the forest; without bags no row would be out of one."""
         return ForestSettings(
-            n_trees=self.trees,
+            n_trees=self.n_estimators,
             splitter=self.splitter,
             max_features=self.max_features,
             max_depth=self.max_depth,
-            min_samples_leaf=self.min_rows,
-            # A node with fewer rows has no split that leaves both children ``min_rows``.
-            min_samples_split=max(2, 2 * self.min_rows),
+            min_samples_leaf=self.min_samples_leaf,
+            # A node with fewer rows has no split that leaves both children enough of them.
+            min_samples_split=max(2, 2 * self.min_samples_leaf),
             bootstrap=self.bootstrap or out_of_bag,
         )
 
 
-@dataclass(frozen=True)
 class RandomForest(ForestLearner):
     """Split a node at the best cut of randomly drawn features, on rows drawn with repetition."""
 
@@ -124,7 +125,6 @@ class RandomForest(ForestLearner):
     bootstrap = True
 
 
-@dataclass(frozen=True)
 class CompletelyRandomForest(ForestLearner):
     """Split a node at a random cut of a random feature; ``max_features`` has no effect."""
 
@@ -132,7 +132,6 @@ class CompletelyRandomForest(ForestLearner):
     splitter = "completely_random"
 
 
-@dataclass(frozen=True)
 class ExtraTrees(ForestLearner):
     """Split a node at the best of one random cut of each of some randomly drawn features."""
 

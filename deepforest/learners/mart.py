@@ -9,10 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from .._features import DATASET, Features
-from .._files import Pack
 from .._input import check_whole
+from .._renamed import LEARNER_NAMES, accept_old_names
 from ..arithmetic import class_probabilities
 from ..lightgbm_text import check_text, trees_only
+from ..persistence import Pack
 from .base import Fit, FitSlice, Fitted, Learner, Target, check_share
 
 Array = npt.NDArray[Any]
@@ -73,33 +74,35 @@ class FittedMart(Fitted):
         return cls(booster, n_classes)
 
 
+@accept_old_names(LEARNER_NAMES)
 @dataclass(frozen=True)
 class Mart(Learner):
     """Boost trees: each one corrects the errors of those before it.
 
-    There are ``trees`` rounds of one tree per class (one for two classes), with at most ``leaves``
-    leaves of at least ``min_rows`` rows. Each tree sees ``row_share`` of the rows and
-    ``column_share`` of the columns; this makes several learners of a layer different.
+    There are ``n_estimators`` rounds of one tree per class (one for two classes), with at most
+    ``num_leaves`` leaves of at least ``min_samples_leaf`` rows. Each tree sees the share
+    ``subsample`` of the rows and ``colsample_bytree`` of the columns; this makes several learners
+    of a layer different.
     """
 
     kind = "mart"
 
-    trees: int = 50
+    n_estimators: int = 50
     learning_rate: float = 0.1
-    leaves: int = 31
+    num_leaves: int = 31
     max_depth: int | None = None
-    min_rows: int = 20
-    row_share: float = 0.8
-    column_share: float = 0.8
+    min_samples_leaf: int = 20
+    subsample: float = 0.8
+    colsample_bytree: float = 0.8
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_whole("trees of mart", self.trees, 1)
-        check_whole("leaves of mart", self.leaves, 2)
-        check_whole("min_rows of mart", self.min_rows, 1)
+        check_whole("n_estimators of mart", self.n_estimators, 1)
+        check_whole("num_leaves of mart", self.num_leaves, 2)
+        check_whole("min_samples_leaf of mart", self.min_samples_leaf, 1)
         if self.max_depth is not None:
             check_whole("max_depth of mart", self.max_depth, 1)
-        for name in ("learning_rate", "row_share", "column_share"):
+        for name in ("learning_rate", "subsample", "colsample_bytree"):
             check_share(f"{name} of mart", getattr(self, name))
 
     def prepare(self, features: Features) -> None:
@@ -116,7 +119,7 @@ class Mart(Learner):
         if part.weights is not None:
             data.set_weight(part.weights[part.rows])
         booster = lightgbm.Booster(self._settings(task.n_classes, part), data)
-        for _ in range(self.trees):
+        for _ in range(self.n_estimators):
             part.interrupt()
             if booster.update():  # no tree can split any more
                 break
@@ -128,17 +131,17 @@ class Mart(Learner):
         """Return the parameters of LightGBM."""
         objective = {0: "regression", 2: "binary"}.get(n_classes, "multiclass")
         # A bag must not be empty: with very few rows, each tree sees all of them.
-        draws_rows = 1 <= self.row_share * len(part.rows) < len(part.rows)
+        draws_rows = 1 <= self.subsample * len(part.rows) < len(part.rows)
         return {
             **DATASET,
             "objective": objective,
             "num_class": _per_round(n_classes),
             "learning_rate": self.learning_rate,
-            "num_leaves": self.leaves,
+            "num_leaves": self.num_leaves,
             "max_depth": -1 if self.max_depth is None else self.max_depth,
-            "min_data_in_leaf": self.min_rows,
-            "feature_fraction": self.column_share,
-            "bagging_fraction": self.row_share,
+            "min_data_in_leaf": self.min_samples_leaf,
+            "feature_fraction": self.colsample_bytree,
+            "bagging_fraction": self.subsample,
             "bagging_freq": 1 if draws_rows else 0,
             "seed": part.seed % 2**31,
             # The same trees for any number of threads; for that, LightGBM needs a fixed layout.

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, clone, is_classifier, is_regressor
 from sklearn.utils.validation import has_fit_parameter
 
 from .._features import Features
-from .._files import Pack
+from ..persistence import Pack
 from .base import Fit, FitSlice, Fitted, Learner, Target
 
 Array = npt.NDArray[Any]

@@ -214,7 +214,7 @@ class _Pass:
         self.model, self.table, self.truth = model, table, truth
         # Blocks are processed in parallel already.
         self.cascade = with_threads(model.estimator, 1)
-        self.depth = len(self.cascade.estimators_)
+        self.depth = self.cascade.n_layers_
         learners, classes = self.cascade.n_learners_, len(model.classes)
         # A block holds its rows once as matrix and once as class vectors.
         widest = max(model.encoder.width, self.depth * learners * classes)

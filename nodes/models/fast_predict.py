@@ -36,7 +36,8 @@ def with_fast_predict(model: FittedModel) -> FittedModel:
     if model.kind.name == "mart":
         model.estimator.booster_ = FastBooster.over(model.estimator.booster_)
     if model.kind.name == "deep-forest":
-        for learner in _boosted_learners(model.estimator):
+        # Cascades share learners: each is replaced once.
+        for learner in {id(each): each for each in _boosted_learners(model.estimator)}.values():
             learner.booster = FastBooster.over(learner.booster)
         return replace(model, estimator=FastCascade(model.estimator))
     return model
@@ -44,9 +45,10 @@ def with_fast_predict(model: FittedModel) -> FittedModel:
 
 def _boosted_learners(cascade: Any) -> Iterator[Any]:
     """Yield every fitted learner of a cascade that has a booster."""
-    for layer in cascade.estimators_:
-        for folds in layer.models:
-            yield from (fitted for fitted in folds if hasattr(fitted, "booster"))
+    for each in cascade.cascades_:
+        for layer in each.layers:
+            for folds in layer.models:
+                yield from (fitted for fitted in folds if hasattr(fitted, "booster"))
 
 
 class FastCascade:
@@ -61,10 +63,8 @@ class FastCascade:
         cascade = self.cascade
         if len(matrix) > FEW:
             return np.asarray(with_threads(cascade, self.n_jobs).predict_proba(matrix))
-        values = matrix if cascade.selected_ is None else matrix[:, cascade.selected_]
         # The same steps as predict_proba, without its checks.
-        *_, last = cascade._stages(cascade._features(values))
-        return np.asarray(cascade._scaled(last.output))
+        return np.asarray(cascade._predict_block(matrix))
 
 
 class FastBooster:

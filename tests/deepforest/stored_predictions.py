@@ -19,37 +19,48 @@ from deepforest import CascadeForestClassifier, CascadeForestRegressor, MartSele
 
 STORED = Path(__file__).with_name("stored_predictions.npz")
 FORESTS = [
-    {"kind": "random_forest", "trees": 12},
-    {"kind": "extra_trees", "trees": 12},
-    {"kind": "completely_random_forest", "trees": 12},
+    {"kind": "random_forest", "n_estimators": 12},
+    {"kind": "extra_trees", "n_estimators": 12},
+    {"kind": "completely_random_forest", "n_estimators": 12},
 ]
-WITH_MART = [*FORESTS, {"kind": "mart", "trees": 12}]
-COMMON: dict[str, Any] = {"random_state": 3, "folds": 3, "max_layers": 4, "n_jobs": 2}
+WITH_MART = [*FORESTS, {"kind": "mart", "n_estimators": 12}]
+COMMON: dict[str, Any] = {
+    "resampling": "per_layer",
+    "cv": 3,
+    "max_layers": 4,
+    "n_jobs": 2,
+    "random_state": 3,
+}
+WEIGHTED: dict[str, Any] = {"combine": "weighted", **COMMON}
 
 
 def cascades() -> dict[str, tuple[Any, str, dict[str, Any]]]:
     """Return the cascades by name, each with its data and the arguments of ``fit``."""
     two, ten = "cancer", "digits"
     return {
-        "weighted": (CascadeForestClassifier(WITH_MART, **COMMON), two, {}),
+        "weighted": (CascadeForestClassifier(WITH_MART, **WEIGHTED), two, {}),
         "mean": (CascadeForestClassifier(FORESTS, combine="mean", **COMMON), ten, {}),
-        "out of bag": (CascadeForestClassifier(WITH_MART, class_vectors="oob", **COMMON), ten, {}),
-        "stack": (CascadeForestClassifier(FORESTS, augment="stack", **COMMON), ten, {}),
-        "log loss": (CascadeForestClassifier(FORESTS, metric="log_loss", **COMMON), ten, {}),
-        "patient": (CascadeForestClassifier(WITH_MART, patience=2, **COMMON), two, {}),
-        "row weights": (CascadeForestClassifier(WITH_MART, **COMMON), two, {"weights": True}),
+        "out of bag": (
+            CascadeForestClassifier(WITH_MART, class_vectors="oob", **WEIGHTED),
+            ten,
+            {},
+        ),
+        "stack": (CascadeForestClassifier(FORESTS, augment="stack", **WEIGHTED), ten, {}),
+        "log loss": (CascadeForestClassifier(FORESTS, scoring="log_loss", **WEIGHTED), ten, {}),
+        "patient": (CascadeForestClassifier(WITH_MART, patience=2, **WEIGHTED), two, {}),
+        "row weights": (CascadeForestClassifier(WITH_MART, **WEIGHTED), two, {"weights": True}),
         "balanced": (
-            CascadeForestClassifier(WITH_MART, class_weight="balanced", **COMMON),
+            CascadeForestClassifier(WITH_MART, class_weight="balanced", **WEIGHTED),
             two,
             {"weights": True},
         ),
         "selector": (
-            CascadeForestClassifier(FORESTS, selector=MartSelector(10, trees=20), **COMMON),
+            CascadeForestClassifier(FORESTS, selector=MartSelector(10, n_estimators=20), **WEIGHTED),
             two,
             {},
         ),
-        "validation": (CascadeForestClassifier(FORESTS, **COMMON), ten, {"validation": True}),
-        "scikit": (CascadeForestClassifier([GaussianNB()], **COMMON), two, {}),
+        "validation": (CascadeForestClassifier(FORESTS, **WEIGHTED), ten, {"validation": True}),
+        "scikit": (CascadeForestClassifier([GaussianNB()], **WEIGHTED), two, {}),
         "mddf": (preset("mddf", learners=FORESTS, **COMMON), ten, {}),
         "mddf, one alpha": (
             preset("mddf", learners=FORESTS, joint_alphas=False, **COMMON),
@@ -84,7 +95,7 @@ def predictions(name: str) -> dict[str, np.ndarray]:
     cascade.fit(x[train], y[train], **arguments)
     classifies = hasattr(cascade, "predict_proba")
     output = cascade.predict_proba(x[test]) if classifies else cascade.predict(x[test])
-    records = cascade.layers_
+    records = cascade.layer_records_
     return {
         "output": output,
         "vectors": cascade.transform(x[test]),

@@ -31,11 +31,14 @@ from deepforest.presets import PRESETS
 from deepforest.records import LayerRecord
 from tests.expect import refused
 
-FEW = [{"kind": "random_forest", "trees": 8}, {"kind": "completely_random_forest", "trees": 8}]
+FEW = [
+    {"kind": "random_forest", "n_estimators": 8},
+    {"kind": "completely_random_forest", "n_estimators": 8},
+]
 OF_ALL_KINDS = [
     *FEW,
-    {"kind": "extra_trees", "trees": 8},
-    {"kind": "mart", "trees": 8, "min_rows": 5},
+    {"kind": "extra_trees", "n_estimators": 8},
+    {"kind": "mart", "n_estimators": 8, "min_samples_leaf": 5},
 ]
 CLASSIFIERS = [CascadeForestClassifier, MarginForestClassifier, ScreenedForestClassifier]
 CASCADES = [*CLASSIFIERS, CascadeForestRegressor]
@@ -126,7 +129,7 @@ def test_a_random_state_object_may_be_given() -> None:
 def test_cascades_are_about_as_good_as_a_forest_or_better(make: Any, vectors: str) -> None:
     x, y = load_breast_cancer(return_X_y=True)
     x_train, x_test, y_train, y_test = train_test_split(x, y, random_state=0)
-    learners = [{**learner, "trees": 30} for learner in FEW]
+    learners = [{**learner, "n_estimators": 30} for learner in FEW]
     model = make(learners, class_vectors=vectors, folds=3, max_layers=3, random_state=0).fit(
         x_train, y_train
     )
@@ -159,7 +162,7 @@ def test_the_default_depends_on_the_number_of_classes() -> None:
 
 def test_scikit_learn_estimators_may_be_learners() -> None:
     model = grown(
-        learners=[LogisticRegression(), {"kind": "random_forest", "trees": 5}], max_layers=2
+        learners=[LogisticRegression(), {"kind": "random_forest", "n_estimators": 5}], max_layers=2
     )
     assert model.score(X, Y) > 0.95
     assert model.feature_importances_.sum() == pytest.approx(1)
@@ -171,8 +174,8 @@ def test_scikit_learn_estimators_may_be_learners() -> None:
 
 
 def test_weighted_learners_say_more_the_more_they_know() -> None:
-    blind = {"kind": "random_forest", "trees": 5, "min_rows": 70}
-    good = {"kind": "random_forest", "trees": 20}
+    blind = {"kind": "random_forest", "n_estimators": 5, "min_samples_leaf": 70}
+    good = {"kind": "random_forest", "n_estimators": 20}
     weighted = grown(learners=[blind, good], max_layers=1)
     assert weighted.layers_[0].coefficients[1] > 0.95
     assert grown(learners=[blind, good], max_layers=1, combine="mean").layers_[0].coefficients == [
@@ -310,7 +313,7 @@ def test_validation_scores_are_those_of_the_layers_as_they_predict(make: Any) ->
 
 
 def test_a_validation_frame_goes_through_the_selector_too() -> None:
-    selector = MartSelector(2, trees=5)
+    selector = MartSelector(2, n_estimators=5)
     model = CascadeForestClassifier(FEW, folds=2, max_layers=2, selector=selector, random_state=0)
     model.fit(X, Y, validation=(X[::2], Y[::2]))
     assert model.layers_[0].validation["accuracy"] > 0.9
@@ -331,8 +334,8 @@ def test_balanced_classes_raise_the_recall_of_the_rare_one(make: Any) -> None:
     x, y = rare()
     x_train, x_test, y_train, y_test = train_test_split(x, y, stratify=y, random_state=0)
     learners = [
-        {"kind": "random_forest", "trees": 20, "min_rows": 20},
-        {"kind": "mart", "trees": 20},
+        {"kind": "random_forest", "n_estimators": 20, "min_samples_leaf": 20},
+        {"kind": "mart", "n_estimators": 20},
     ]
     plain, balanced = (
         make(learners, class_weight=weight, max_layers=2, folds=3, random_state=0).fit(
@@ -349,7 +352,7 @@ def test_balanced_classes_raise_the_recall_of_the_rare_one(make: Any) -> None:
 def test_a_mapping_of_class_weights_is_by_label() -> None:
     x, y = rare()
     names = np.where(y == 1, "fraud", "fine")
-    learners = [{"kind": "random_forest", "trees": 10, "min_rows": 20}]
+    learners = [{"kind": "random_forest", "n_estimators": 10, "min_samples_leaf": 20}]
     model = CascadeForestClassifier(
         learners, max_layers=1, class_weight={"fraud": 50.0, "fine": 1.0}, random_state=0
     )
@@ -389,7 +392,10 @@ def test_a_class_whose_rows_all_weigh_nothing_is_still_a_class() -> None:
 @pytest.mark.parametrize("make", CASCADES)
 def test_records_survive_json(make: Any) -> None:
     model = make(
-        [{"kind": "random_forest", "trees": np.int64(5)}], folds=2, max_layers=2, random_state=0
+        [{"kind": "random_forest", "n_estimators": np.int64(5)}],
+        folds=2,
+        max_layers=2,
+        random_state=0,
     ).fit(X, Y)
     for record in model.layers_:
         text = json.dumps(record.as_dict(), allow_nan=False)
@@ -406,7 +412,7 @@ def test_a_record_tells_rows_features_learners_and_times(vectors: str) -> None:
     assert [learner.fits for learner in first.learners] == (
         [2] * 4 if vectors == "folds" else [1, 1, 1, 2]
     )
-    assert [learner.settings["trees"] for learner in first.learners] == [8] * 4
+    assert [learner.settings["n_estimators"] for learner in first.learners] == [8] * 4
     assert len({learner.name for learner in first.learners}) == 4
     for learner in first.learners:
         assert learner.seconds > 0
@@ -490,7 +496,7 @@ def test_importances_find_the_feature_that_matters(make: Any, augment: str) -> N
     rng = np.random.default_rng(0)
     x = rng.random((200, 6))
     y = (x[:, 3] > 0.5).astype(int)
-    learners = [{"kind": "random_forest", "trees": 10, "max_features": None}]
+    learners = [{"kind": "random_forest", "n_estimators": 10, "max_features": None}]
     model = make(
         learners, metric=always_better(), augment=augment, folds=2, max_layers=2, random_state=0
     ).fit(x, y)
@@ -505,7 +511,7 @@ def test_a_selector_leaves_few_features_and_prediction_still_takes_all() -> None
     x, y = make_classification(
         300, 40, n_informative=3, n_redundant=0, shuffle=False, random_state=0
     )
-    selector = MartSelector(5, trees=20)
+    selector = MartSelector(5, n_estimators=20)
     model = CascadeForestClassifier(
         FEW, folds=2, max_layers=2, selector=selector, random_state=0
     ).fit(x, y)
@@ -523,7 +529,7 @@ def test_a_selector_is_as_repeatable_as_the_cascade_and_knows_what_y_holds() -> 
     x, y = make_classification(200, 40, n_informative=10, random_state=0)
     chosen = [
         CascadeForestClassifier(
-            FEW[:1], folds=2, max_layers=1, selector=MartSelector(5, trees=5), random_state=0
+            FEW[:1], folds=2, max_layers=1, selector=MartSelector(5, n_estimators=5), random_state=0
         )
         .fit(x, y)
         .selected_
@@ -531,7 +537,7 @@ def test_a_selector_is_as_repeatable_as_the_cascade_and_knows_what_y_holds() -> 
     ]
     np.testing.assert_array_equal(chosen[0], chosen[1])
     numbers = CascadeForestRegressor(
-        FEW[:1], folds=2, max_layers=1, selector=MartSelector(2, trees=5)
+        FEW[:1], folds=2, max_layers=1, selector=MartSelector(2, n_estimators=5)
     )
     assert numbers.fit(X, np.arange(150.0)).selector_.target == "numbers"
 
@@ -545,7 +551,7 @@ def test_a_preset_is_a_cascade_to_be_fitted(name: str) -> None:
     assert type(model) is PRESETS[name].kind
     assert model.max_layers == 1
     few = [
-        {"kind": one["kind"], "count": one.get("count", 1), "trees": 3}
+        {"kind": one["kind"], "count": one.get("count", 1), "n_estimators": 3}
         for one in model.learners or FEW
     ]
     assert model.set_params(learners=few).fit(X, Y).score(X, Y) > 0.8

@@ -6,6 +6,7 @@ import hashlib
 import json
 import pickle
 import shutil
+import warnings
 from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
@@ -26,11 +27,11 @@ from deepforest import (
     MartSelector,
     ScreenedForestClassifier,
 )
-from deepforest._files import BrokenModel
+from deepforest.persistence import BrokenModel
 from tests.expect import refused
 
-FOREST = {"kind": "random_forest", "trees": 4}
-MART = {"kind": "mart", "trees": 4, "min_rows": 5}
+FOREST = {"kind": "random_forest", "n_estimators": 4}
+MART = {"kind": "mart", "n_estimators": 4, "min_samples_leaf": 5}
 X, Y = load_iris(return_X_y=True)
 WAY = {"folds": 2, "max_layers": 2, "patience": 2, "random_state": 0}
 MODELS: dict[str, Any] = {
@@ -39,7 +40,9 @@ MODELS: dict[str, Any] = {
     "marts only": CascadeForestClassifier([MART], **WAY),
     "stack": CascadeForestClassifier([FOREST, MART], augment="stack", **WAY),
     "none": CascadeForestClassifier([FOREST, MART], augment="none", **WAY),
-    "selector": CascadeForestClassifier([FOREST, MART], selector=MartSelector(2, trees=3), **WAY),
+    "selector": CascadeForestClassifier(
+        [FOREST, MART], selector=MartSelector(2, n_estimators=3), **WAY
+    ),
     "regression": CascadeForestRegressor([FOREST, MART], **WAY),
     "mdDF": MarginForestClassifier([FOREST, MART], **WAY),
     "screening": ScreenedForestClassifier([FOREST, MART], error_share=0.9, **WAY),
@@ -170,7 +173,9 @@ def test_categories_of_a_table_come_back(kind: dict[str, Any], tmp_path: Path) -
         }
     )
     y = (frame["word"] == "leaf").to_numpy()
-    model = CascadeForestClassifier([kind], selector=MartSelector(3, trees=3), **WAY).fit(frame, y)
+    model = CascadeForestClassifier([kind], selector=MartSelector(3, n_estimators=3), **WAY).fit(
+        frame, y
+    )
     model.save(tmp_path)
     loaded = CascadeForestClassifier.load(tmp_path)
     np.testing.assert_array_equal(loaded.predict_proba(frame), model.predict_proba(frame))
@@ -204,7 +209,7 @@ def test_a_scikit_learn_learner_cannot_be_saved_but_pickled(tmp_path: Path) -> N
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("saved") / "model"
-    selector = MartSelector(3, trees=3)
+    selector = MartSelector(3, n_estimators=3)
     CascadeForestClassifier(
         [FOREST, MART], selector=selector, **{**WAY, "metric": keeps_all()}
     ).fit(X, Y).save(folder)
@@ -271,6 +276,21 @@ def reseal(folder: Path, change: Callable[[dict[str, Any]], Any] | None = None) 
 def test_resealing_alone_changes_nothing(copy: Path) -> None:
     reseal(copy)
     assert CascadeForestClassifier.load(copy).score(X, Y) > 0.8
+
+
+def test_settings_of_learners_that_were_saved_under_old_names_are_read(copy: Path) -> None:
+    old = [
+        {"kind": "random_forest", "count": 1, "trees": 4, "min_rows": 1},
+        {"kind": "mart", "trees": 4, "leaves": 31, "row_share": 0.8, "column_share": 0.8},
+    ]
+    reseal(copy, lambda content: content["model"]["params"].update(learners=old))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = CascadeForestClassifier.load(copy)
+        model.save(copy.parent / "again")
+    forest, mart = model.learners
+    assert forest == {"kind": "random_forest", "count": 1, "n_estimators": 4, "min_samples_leaf": 1}
+    assert mart.keys() == {"kind", "n_estimators", "num_leaves", "subsample", "colsample_bytree"}
 
 
 MANIFESTS: dict[str, Callable[[dict[str, Any]], Any]] = {

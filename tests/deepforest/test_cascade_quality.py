@@ -29,8 +29,13 @@ from deepforest import (
 )
 from tests.expect import refused
 
-FEW = [{"kind": "random_forest", "trees": 10}, {"kind": "completely_random_forest", "trees": 10}]
-FEW_OF_ALL = [{"kind": kind, "trees": 5} for kind in ("random_forest", "extra_trees", "mart")]
+FEW = [
+    {"kind": "random_forest", "n_estimators": 10},
+    {"kind": "completely_random_forest", "n_estimators": 10},
+]
+FEW_OF_ALL = [
+    {"kind": kind, "n_estimators": 5} for kind in ("random_forest", "extra_trees", "mart")
+]
 CLASSIFIERS = [CascadeForestClassifier, MarginForestClassifier, ScreenedForestClassifier]
 CASCADES = [*CLASSIFIERS, CascadeForestRegressor]
 FOLDS_DRAW_ROWS = {
@@ -41,7 +46,7 @@ FOLDS_DRAW_ROWS = {
 }
 # The check of class weights limits the weight of a leaf, where there is such a parameter. Trees
 # with pure leaves ignore weights, so here the learners themselves have larger leaves.
-LARGE_LEAVES = [{**learner, "min_rows": 10} for learner in FEW]
+LARGE_LEAVES = [{**learner, "min_samples_leaf": 10} for learner in FEW]
 
 
 def expected_to_fail(estimator: Any) -> dict[str, str]:
@@ -52,7 +57,7 @@ def expected_to_fail(estimator: Any) -> dict[str, str]:
     [
         CascadeForestClassifier(LARGE_LEAVES, folds=2, max_layers=2),
         CascadeForestRegressor(FEW, folds=2, max_layers=2),
-        MartSelector(trees=5),
+        MartSelector(n_estimators=5),
     ],
     expected_failed_checks=expected_to_fail,
 )
@@ -87,7 +92,7 @@ def test_clone_keeps_the_parameters_and_fit_returns_the_cascade(make: Any) -> No
 
 def test_a_grid_search_chooses_among_learners() -> None:
     x, y = load_iris(return_X_y=True)
-    blind = [{"kind": "random_forest", "trees": 1, "max_depth": 1, "min_rows": 60}]
+    blind = [{"kind": "random_forest", "n_estimators": 1, "max_depth": 1, "min_samples_leaf": 60}]
     search = GridSearchCV(
         CascadeForestClassifier(folds=2, max_layers=1, random_state=0),
         {"learners": [blind, FEW]},
@@ -166,8 +171,8 @@ def test_a_thousand_classes(make: Any, vectors: str) -> None:
     rng = np.random.default_rng(0)
     x, y = rng.random((2000, 5)), np.arange(2000) % 1000
     learners = [
-        {"kind": "random_forest", "trees": 2},
-        {"kind": "completely_random_forest", "trees": 2},
+        {"kind": "random_forest", "n_estimators": 2},
+        {"kind": "completely_random_forest", "n_estimators": 2},
     ]
     model = make(learners, class_vectors=vectors, folds=2, max_layers=1, random_state=0).fit(x, y)
     said = model.predict_proba(x[:10])
@@ -229,7 +234,7 @@ def people() -> tuple[Any, np.ndarray]:
 def test_data_frames_with_categories_strings_booleans_and_missing_values(make: Any) -> None:
     frame, target = people()
     y = target == "yes" if make is CascadeForestRegressor else target
-    learners = [{"kind": kind, "trees": 20} for kind in ("random_forest", "mart")]
+    learners = [{"kind": kind, "n_estimators": 20} for kind in ("random_forest", "mart")]
     model = make(learners, folds=2, max_layers=2, random_state=0).fit(frame, y)
     assert model.categorical_.tolist() == [False, True, True, True, False, False, True, True]
     assert list(model.feature_names_in_) == list(frame.columns)
@@ -282,9 +287,15 @@ def test_classes_may_be_anything_that_can_be_told_apart(names: Any) -> None:
     ("params", "naming"),
     [
         ({"learners": ["oak"]}, ["'oak'", "random_forest", "completely_random_forest"]),
-        ({"learners": [{"trees": 5}]}, ["'kind'", "{'trees': 5}"]),
-        ({"learners": [{"kind": "mart", "branches": 5}]}, ["mart", "'branches'", "count", "trees"]),
-        ({"learners": [{"kind": "mart", "trees": 0}]}, ["trees", "mart", "0", "from 1"]),
+        ({"learners": [{"n_estimators": 5}]}, ["'kind'", "{'n_estimators': 5}"]),
+        (
+            {"learners": [{"kind": "mart", "branches": 5}]},
+            ["mart", "'branches'", "count", "n_estimators"],
+        ),
+        (
+            {"learners": [{"kind": "mart", "n_estimators": 0}]},
+            ["n_estimators", "mart", "0", "from 1"],
+        ),
         ({"learners": []}, ["learner"]),
         ({"learners": [42]}, ["42", "scikit-learn"]),
         ({"learners": [LinearSVC()]}, ["LinearSVC", "predict_proba"]),

@@ -18,13 +18,13 @@ from sklearn.datasets import load_digits, load_iris
 from sklearn.naive_bayes import GaussianNB
 
 from deepforest import CascadeForestClassifier, CascadeForestRegressor, MartSelector
-from deepforest._files import Pack
 from deepforest._fit_jobs import FitEvent, FolderCheckpointer
 from deepforest._layer import unpack_fit
+from deepforest.persistence import Pack
 from tests.expect import refused
 
-FOREST = {"kind": "random_forest", "trees": 4}
-MART = {"kind": "mart", "trees": 3, "leaves": 4}
+FOREST = {"kind": "random_forest", "n_estimators": 4}
+MART = {"kind": "mart", "n_estimators": 3, "num_leaves": 4}
 PACK = Pack({"seconds": 1.5}, {"numbers": np.arange(5), "none": np.zeros((0, 2))}, "text\n")
 
 
@@ -136,7 +136,7 @@ def test_what_a_killed_writer_left_beside_is_not_taken_for_a_result(
 # --- fits that were killed ---
 
 SETTINGS = {"folds": 2, "max_layers": 2, "patience": 2, "random_state": 3}
-LEARNERS = [FOREST, {"kind": "completely_random_forest", "trees": 4}, MART]
+LEARNERS = [FOREST, {"kind": "completely_random_forest", "n_estimators": 4}, MART]
 FITS = 2 * 2 * len(LEARNERS)
 
 SCRIPT = f"""
@@ -260,7 +260,7 @@ X, Y = load_iris(return_X_y=True)
         {"folds": 3},
         {"class_vectors": "oob"},
         {"augment": "stack"},
-        {"learners": [FOREST, {**MART, "trees": 2}]},
+        {"learners": [FOREST, {**MART, "n_estimators": 2}]},
         {"learners": [MART, FOREST]},
         {"categorical_features": [3]},
         {"selector": MartSelector(2, random_state=0)},
@@ -323,7 +323,7 @@ def test_a_selector_that_chose_other_columns_starts_anew(tmp_path: Path) -> None
     noise = np.random.default_rng(0).random((150, 8))
     chosen: set[tuple[int, ...]] = set()
     for seed in range(4):
-        selector = MartSelector(2, trees=1, random_state=seed)
+        selector = MartSelector(2, n_estimators=1, random_state=seed)
         model, told = fit(tmp_path, x=noise, selector=selector, max_layers=1)
         assert bool(told["kept"]) == (tuple(model.selected_) in chosen)
         chosen.add(tuple(model.selected_))

@@ -142,7 +142,7 @@ def test_a_measure_without_a_value_is_an_error_that_names_it(score: float | None
 def test_a_fit_whose_measure_has_no_value_says_so() -> None:
     x, y = load_iris(return_X_y=True)
     model = CascadeForestClassifier(
-        [{"kind": "random_forest", "trees": 2}], metric="recall_at_rate(0.001)"
+        [{"kind": "random_forest", "n_estimators": 2}], metric="recall_at_rate(0.001)"
     )
     with refused(ValueError, naming=["'recall_at_rate(0.001)'", "None"]):
         model.fit(x, y)

@@ -17,7 +17,6 @@ from sklearn.datasets import load_digits, load_iris
 from sklearn.neighbors import KNeighborsClassifier
 
 from deepforest import CascadeForestClassifier
-from deepforest._files import Pack
 from deepforest._fit_jobs import (
     FitCancelled,
     FitEvent,
@@ -26,6 +25,7 @@ from deepforest._fit_jobs import (
     Job,
     JobRunner,
 )
+from deepforest.persistence import Pack
 
 PATIENCE = 20.0  # seconds after which a test that hangs is taken for failed
 
@@ -240,7 +240,7 @@ def test_after_a_failure_what_runs_is_finished_and_kept_and_nothing_new_starts()
 
 def test_a_learner_that_fails_is_named_and_the_others_are_kept(tmp_path: Path) -> None:
     x, y = load_iris(return_X_y=True)
-    learners = [{"kind": "random_forest", "trees": 3}, KNeighborsClassifier(1000)]
+    learners = [{"kind": "random_forest", "n_estimators": 3}, KNeighborsClassifier(1000)]
     with pytest.raises(ValueError, match="n_neighbors") as caught:
         CascadeForestClassifier(learners, folds=2, random_state=0).fit(x, y, checkpoint=tmp_path)
     [note] = caught.value.__notes__
@@ -307,7 +307,7 @@ def test_ctrl_c_does_not_wait_for_long_work() -> None:
 def test_a_fit_that_would_take_minutes_is_cancelled_in_the_middle_of_a_job(kind: str) -> None:
     x, y = load_digits(return_X_y=True)
     asked = iter(range(20))  # a few looks into the first fit
-    model = CascadeForestClassifier([{"kind": kind, "trees": 100_000}], random_state=0)
+    model = CascadeForestClassifier([{"kind": kind, "n_estimators": 100_000}], random_state=0)
     finished: list[str] = []
     with pytest.raises(FitCancelled):
         model.fit(
@@ -365,9 +365,9 @@ def processes() -> Iterator[ProcessPoolExecutor]:
 
 def cascade(**settings: Any) -> CascadeForestClassifier:
     learners = [
-        {"kind": "random_forest", "trees": 6},
-        {"kind": "completely_random_forest", "trees": 6},
-        {"kind": "mart", "trees": 3, "leaves": 4},
+        {"kind": "random_forest", "n_estimators": 6},
+        {"kind": "completely_random_forest", "n_estimators": 6},
+        {"kind": "mart", "n_estimators": 3, "num_leaves": 4},
         KNeighborsClassifier(3),
     ]
     settings = {

@@ -19,8 +19,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from deepforest._files import BrokenModel
 from deepforest.forest import HistForestClassifier, HistForestRegressor
+from deepforest.persistence import BrokenModel
 from tests.expect import refused
 
 SPLITTERS = ["best", "random", "completely_random"]

@@ -22,8 +22,8 @@ from deepforest.metrics import METRICS
 
 NAN = np.nan
 FORESTS = [
-    {"kind": "random_forest", "trees": 4, "max_depth": 3},
-    {"kind": "extra_trees", "trees": 4},
+    {"kind": "random_forest", "n_estimators": 4, "max_depth": 3},
+    {"kind": "extra_trees", "n_estimators": 4},
 ]
 
 

@@ -14,7 +14,6 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from deepforest import _layer as layers
 from deepforest._features import Features
-from deepforest._files import Pack
 from deepforest._fit_jobs import FitEvent, JobRunner
 from deepforest._layer import (
     FitResult,
@@ -26,6 +25,7 @@ from deepforest._layer import (
     seed_of,
 )
 from deepforest.learners import Fit, FitSlice, Fitted, Learner, Target, make_learners
+from deepforest.persistence import Pack
 
 KINDS = ["random_forest", "extra_trees", "completely_random_forest", "mart"]
 
@@ -60,7 +60,7 @@ def fit(
 
 
 def small(kind: str, **settings: Any) -> dict[str, Any]:
-    return {"kind": kind, "trees": 10, **settings}
+    return {"kind": kind, "n_estimators": 10, **settings}
 
 
 # --- folds ---
@@ -122,7 +122,7 @@ def test_noise_cannot_be_told_from_features(kind: str, out_of_bag: bool) -> None
     rng = np.random.default_rng(1)
     features = Features(rng.random((400, 3)), np.zeros(3, bool), learning=True)
     task = task_of(rng.integers(0, 2, 400), 2)
-    told = fit([small(kind, trees=30)], features, task, out_of_bag=out_of_bag)
+    told = fit([small(kind, n_estimators=30)], features, task, out_of_bag=out_of_bag)
     assert 0.4 < (told.vectors[0].argmax(axis=1) == task.target).mean() < 0.6
     assert (
         told.layer.vectors(features)[0].argmax(axis=1) == task.target
@@ -268,7 +268,7 @@ def test_rows_that_no_tree_left_out_get_what_is_typical(n_classes: int) -> None:
 def test_a_forest_of_one_tree_tells_class_shares_of_the_rows_in_its_bag() -> None:
     features, task = iris()
     rows = np.arange(0, 125)
-    told = fit([small("random_forest", trees=1)], features, task, out_of_bag=True, rows=rows)
+    told = fit([small("random_forest", n_estimators=1)], features, task, out_of_bag=True, rows=rows)
     typical = np.isclose(told.vectors[0][rows], [0.4, 0.4, 0.2]).all(axis=1)
     assert 0.5 < typical.mean() < 0.75
 

@@ -20,7 +20,6 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from deepforest._features import Features
-from deepforest._files import Pack
 from deepforest._fit_jobs import FolderCheckpointer
 from deepforest.learners import (
     FITTED,
@@ -36,6 +35,7 @@ from deepforest.learners import (
     make_learner,
     make_learners,
 )
+from deepforest.persistence import Pack
 from tests.expect import refused
 
 FORESTS = ["random_forest", "extra_trees", "completely_random_forest"]
@@ -64,7 +64,7 @@ def fitted(learner: Learner, features: Features, task: Target, part: FitSlice) -
 
 
 def small(kind: str, **settings: Any) -> Learner:
-    return make_learner({"kind": kind, "trees": 8, **settings})
+    return make_learner({"kind": kind, "n_estimators": 8, **settings})
 
 
 # --- asking for them ---
@@ -75,10 +75,13 @@ def small(kind: str, **settings: Any) -> Learner:
     [
         ("mart", [Mart()]),
         (["random_forest", "extra_trees"], [RandomForest(), ExtraTrees()]),
-        ({"kind": "mart", "trees": 7, "count": 2}, [Mart(trees=7), Mart(trees=7)]),
+        (
+            {"kind": "mart", "n_estimators": 7, "count": 2},
+            [Mart(n_estimators=7), Mart(n_estimators=7)],
+        ),
         ([CompletelyRandomForest(count=2, max_depth=3)], [CompletelyRandomForest(max_depth=3)] * 2),
-        (RandomForest(trees=3), [RandomForest(trees=3)]),
-        (({"kind": "extra_trees"}, Mart(leaves=4)), [ExtraTrees(), Mart(leaves=4)]),
+        (RandomForest(n_estimators=3), [RandomForest(n_estimators=3)]),
+        (({"kind": "extra_trees"}, Mart(num_leaves=4)), [ExtraTrees(), Mart(num_leaves=4)]),
         ((kind for kind in ["mart"]), [Mart()]),
     ],
 )
@@ -108,9 +111,10 @@ def test_any_scikit_learn_estimator_is_a_learner(estimator: Any, in_a_list: bool
     ("wanted", "naming"),
     [
         ("forest", ["'forest'", "random_forest"]),
-        ({"trees": 5}, ["'kind'", "{'trees': 5}"]),
+        ({"n_estimators": 5}, ["'kind'", "{'n_estimators': 5}"]),
         ({"kind": ["mart"]}, ["['mart']"]),
-        ({"kind": "mart", "tress": 5}, ["mart", "'tress'", "count", "trees"]),
+        ({"kind": "mart", "tress": 5}, ["mart", "'tress'", "count", "n_estimators"]),
+        ({"kind": "random_forest", "num_leaves": 5}, ["random_forest", "'num_leaves'"]),
         ({"kind": "random_forest", "leaves": 5}, ["random_forest", "'leaves'"]),
         ({"kind": "scikit"}, ["None", "scikit-learn"]),
         (7, ["7", "scikit-learn"]),
@@ -125,17 +129,17 @@ def test_what_is_wrong_is_named(wanted: Any, naming: list[str]) -> None:
 @pytest.mark.parametrize(
     ("kind", "setting", "value"),
     [
-        ("mart", "trees", 0),
-        ("mart", "leaves", 1),
-        ("mart", "min_rows", 2.5),
+        ("mart", "n_estimators", 0),
+        ("mart", "num_leaves", 1),
+        ("mart", "min_samples_leaf", 2.5),
         ("mart", "max_depth", 0),
         ("mart", "learning_rate", 0),
         ("mart", "learning_rate", "fast"),
-        ("mart", "row_share", 1.1),
-        ("mart", "column_share", float("nan")),
+        ("mart", "subsample", 1.1),
+        ("mart", "colsample_bytree", float("nan")),
         ("extra_trees", "count", 0),
-        ("extra_trees", "trees", "many"),
-        ("extra_trees", "min_rows", True),
+        ("extra_trees", "n_estimators", "many"),
+        ("extra_trees", "min_samples_leaf", True),
         ("random_forest", "max_depth", -1),
     ],
 )
@@ -146,6 +150,35 @@ def test_a_setting_out_of_range_is_named_with_its_learner(
         make_learners({"kind": kind, setting: value})
 
 
+@pytest.mark.parametrize(
+    ("kind", "old", "new"),
+    [
+        ("random_forest", {"trees": 3, "min_rows": 4}, {"n_estimators": 3, "min_samples_leaf": 4}),
+        ("extra_trees", {"trees": 3}, {"n_estimators": 3}),
+        (
+            "mart",
+            {"trees": 3, "min_rows": 4, "leaves": 5, "row_share": 0.6, "column_share": 0.7},
+            {
+                "n_estimators": 3,
+                "min_samples_leaf": 4,
+                "num_leaves": 5,
+                "subsample": 0.6,
+                "colsample_bytree": 0.7,
+            },
+        ),
+    ],
+)
+def test_settings_are_accepted_under_their_old_names(
+    kind: str, old: dict[str, Any], new: dict[str, Any]
+) -> None:
+    with pytest.warns(FutureWarning) as warned:
+        learner = make_learner({"kind": kind, **old})
+    assert learner == make_learner({"kind": kind, **new})
+    messages = [str(warning.message) for warning in warned]
+    for names in zip(old, new, strict=True):
+        assert any(all(repr(name) in message for name in names) for message in messages)
+
+
 @pytest.mark.parametrize("value", ["cube", 1.5])
 def test_an_unknown_number_of_features_is_named(value: Any) -> None:
     with refused(ValueError, naming=["max_features", repr(value)]):
@@ -154,15 +187,19 @@ def test_an_unknown_number_of_features_is_named(value: Any) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_about_makes_the_same_learner_again(kind: str) -> None:
-    learner = small(kind, min_rows=3)
+    learner = small(kind, min_samples_leaf=3)
     assert make_learner(learner.about()) == learner
 
 
 @pytest.mark.parametrize(
     ("learner", "deeper", "larger"),
     [
-        (RandomForest(trees=10), RandomForest(trees=10, max_depth=4), RandomForest(trees=15)),
-        (Mart(trees=1), Mart(trees=1, max_depth=4), Mart(trees=2)),
+        (
+            RandomForest(n_estimators=10),
+            RandomForest(n_estimators=10, max_depth=4),
+            RandomForest(n_estimators=15),
+        ),
+        (Mart(n_estimators=1), Mart(n_estimators=1, max_depth=4), Mart(n_estimators=2)),
         (Scikit(estimator=GaussianNB()), None, None),
     ],
     ids=["forest", "mart", "scikit"],
@@ -198,16 +235,35 @@ def test_vectors_of_held_out_rows_are_what_the_model_says_of_them(
 @pytest.mark.parametrize("kind", FORESTS)
 def test_out_of_bag_vectors_are_of_the_training_rows(kind: str, n_classes: int) -> None:
     features, task = flowers(n_classes)
-    fit = fitted(small(kind, trees=30), features, task, FitSlice(EVEN, None, None, 3))
+    fit = fitted(small(kind, n_estimators=30), features, task, FitSlice(EVEN, None, None, 3))
     assert fit.vectors.shape == (len(EVEN), max(n_classes, 1))
     assert np.isfinite(fit.vectors).all()
     assert not np.allclose(fit.vectors, fit.model.vectors(features)[EVEN], atol=1e-3)
 
 
+@pytest.mark.parametrize("n_classes", [3, 0])
+@pytest.mark.parametrize("kind", FORESTS)
+def test_held_out_and_out_of_bag_rows_of_one_fit(kind: str, n_classes: int) -> None:
+    features, task = flowers(n_classes)
+    rows, held_out = np.arange(0, 150, 3), np.arange(1, 150, 3)
+    both = FitSlice(rows, held_out, None, 3, out_of_bag=True)
+    np.testing.assert_array_equal(both.predict_rows, np.flatnonzero(np.arange(150) % 3 < 2))
+    learner = small(kind, n_estimators=30)
+    fit = fitted(learner, features, task, both)
+    of_held_out = fit.vectors[np.isin(both.predict_rows, held_out)]
+    np.testing.assert_allclose(of_held_out, fit.model.vectors(features)[held_out], atol=1e-5)
+    # A fit that predicts only the training rows grows the same trees.
+    alone = fitted(learner, features, task, FitSlice(rows, None, None, 3))
+    np.testing.assert_array_equal(fit.vectors[np.isin(both.predict_rows, rows)], alone.vectors)
+    np.testing.assert_array_equal(alone.model.vectors(features), fit.model.vectors(features))
+
+
 @pytest.mark.parametrize("kind", FORESTS)
 def test_a_row_in_every_bag_has_no_vector(kind: str) -> None:
     features, task = flowers()
-    vectors = fitted(small(kind, trees=1), features, task, FitSlice(EVEN, None, None, 3)).vectors
+    vectors = fitted(
+        small(kind, n_estimators=1), features, task, FitSlice(EVEN, None, None, 3)
+    ).vectors
     in_bag = np.isnan(vectors).all(axis=1)
     assert (np.isnan(vectors).any(axis=1) == in_bag).all()
     assert 0.5 < in_bag.mean() < 0.75  # 1 - 1/e
@@ -241,7 +297,7 @@ def test_sample_weights_reach_the_learner(kind: str, n_classes: int) -> None:
     """Nothing tells the rows apart, so what is learned is the weighted share of ones."""
     target = np.arange(300) % 2
     tree = DecisionTreeClassifier() if n_classes else DecisionTreeRegressor()
-    learner = make_learner(tree) if kind == "scikit" else small(kind, trees=60)
+    learner = make_learner(tree) if kind == "scikit" else small(kind, n_estimators=60)
     features = features_of(np.zeros((300, 2)))
     task = Target(target.astype(np.int32 if n_classes else float), n_classes)
     weights = np.where(target == 1, 3.0, 1.0)
@@ -312,7 +368,7 @@ def test_categories_that_only_a_set_can_tell_apart(kind: str) -> None:
     features = features_of(levels[:, None], categorical=(0,))
     task = Target(np.isin(levels, [1, 4, 5, 10]).astype(np.int32), 2)
     vectors = fitted(
-        small(kind, trees=30),
+        small(kind, n_estimators=30),
         features,
         task,
         FitSlice(np.arange(400), np.arange(400, 600), None, 0),
@@ -342,7 +398,7 @@ def test_regression_is_about_right(kind: str) -> None:
     x, y = load_diabetes(return_X_y=True)
     held_out = np.arange(300, 442)
     vectors = fitted(
-        small(kind, trees=40),
+        small(kind, n_estimators=40),
         features_of(x),
         Target(y, 0),
         FitSlice(np.arange(300), held_out, None, 0),
@@ -425,7 +481,10 @@ def test_a_forest_of_other_features_or_classes_is_refused(
 def mart() -> Pack:
     features, task = flowers()
     return fitted(
-        small("mart", trees=2, leaves=4, min_rows=5), features, task, FitSlice(EVEN, ODD, None, 0)
+        small("mart", n_estimators=2, num_leaves=4, min_samples_leaf=5),
+        features,
+        task,
+        FitSlice(EVEN, ODD, None, 0),
     ).model.pack()
 
 

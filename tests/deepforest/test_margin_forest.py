@@ -14,8 +14,8 @@ from deepforest import MarginForestClassifier, preset
 from deepforest.margins import effective_size, margin_loss, margins, row_weights
 
 FEW = [
-    {"kind": "random_forest", "trees": 10, "count": 2},
-    {"kind": "completely_random_forest", "trees": 10},
+    {"kind": "random_forest", "n_estimators": 10, "count": 2},
+    {"kind": "completely_random_forest", "n_estimators": 10},
 ]
 X, Y = load_iris(return_X_y=True)
 
@@ -165,8 +165,8 @@ def test_random_forests_grow_deeper_with_the_layers(
     depth_step: int | None, given: int | None, depths: list
 ) -> None:
     learners = [
-        {"kind": "random_forest", "trees": 3, "max_depth": given},
-        {"kind": "completely_random_forest", "trees": 3},
+        {"kind": "random_forest", "n_estimators": 3, "max_depth": given},
+        {"kind": "completely_random_forest", "n_estimators": 3},
     ]
     model = MarginForestClassifier(
         learners, depth_step=depth_step, folds=2, max_layers=3, patience=3, random_state=0
@@ -187,7 +187,9 @@ def test_random_forests_grow_deeper_with_the_layers(
 )
 def test_the_papers_variants(name: str, kinds: list[str], features: list[int]) -> None:
     model = preset(name, folds=2, max_layers=2, patience=2, random_state=0)
-    model.set_params(learners=[{**learner, "trees": 5} for learner in model.learners]).fit(X, Y)
+    model.set_params(learners=[{**learner, "n_estimators": 5} for learner in model.learners]).fit(
+        X, Y
+    )
     assert [learner.settings["kind"] for learner in model.layers_[0].learners] == kinds
     assert [record.n_features for record in model.layers_] == features
     assert model.score(X, Y) > 0.9

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
-
 from deepforest.mixture import blend_weights, mixture_weights
+from scipy.optimize import minimize
 
 
 def likelihood(weights: np.ndarray, given: np.ndarray, row_weight: np.ndarray) -> float:

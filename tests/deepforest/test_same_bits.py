@@ -31,10 +31,10 @@ DIGITS, CLASSES = load_digits(return_X_y=True)
 X, Y = DIGITS[:400], CLASSES[:400]
 ASKED = DIGITS[400:461] + np.random.default_rng(0).random((61, 64))
 FORESTS = [
-    {"kind": kind, "trees": 4}
+    {"kind": kind, "n_estimators": 4}
     for kind in ("random_forest", "completely_random_forest", "extra_trees")
 ]
-LEARNERS = [*FORESTS, {"kind": "mart", "trees": 4}]
+LEARNERS = [*FORESTS, {"kind": "mart", "n_estimators": 4}]
 SMALL = {"folds": 2, "max_layers": 2, "patience": 2, "random_state": 0}
 MODELS: dict[str, tuple[Any, Any]] = {
     "cascade": (CascadeForestClassifier(LEARNERS, **SMALL), Y),
@@ -44,7 +44,7 @@ MODELS: dict[str, tuple[Any, Any]] = {
         Y,
     ),
     "cascade on selected columns": (
-        CascadeForestClassifier(LEARNERS, selector=MartSelector(20, trees=4), **SMALL),
+        CascadeForestClassifier(LEARNERS, selector=MartSelector(20, n_estimators=4), **SMALL),
         Y,
     ),
     "mdDF": (MarginForestClassifier(FORESTS, **SMALL), Y),
@@ -55,7 +55,7 @@ MODELS: dict[str, tuple[Any, Any]] = {
     ),
     "forest": (HistForestClassifier(9, random_state=0), Y),
     "forest regressor": (HistForestRegressor(9, random_state=0), Y + X[:, 20]),
-    "selector": (MartSelector(20, trees=4, random_state=0), Y),
+    "selector": (MartSelector(20, n_estimators=4, random_state=0), Y),
 }
 METHODS = ("predict_proba", "predict_log_proba", "predict", "transform", "apply")
 

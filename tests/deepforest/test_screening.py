@@ -14,7 +14,10 @@ from sklearn.datasets import load_digits, load_iris
 from deepforest import ScreenedForestClassifier
 from deepforest.screening import confidence_threshold
 
-FEW = [{"kind": "random_forest", "trees": 10}, {"kind": "completely_random_forest", "trees": 10}]
+FEW = [
+    {"kind": "random_forest", "n_estimators": 10},
+    {"kind": "completely_random_forest", "n_estimators": 10},
+]
 
 
 @cache
@@ -140,10 +143,10 @@ def test_trees_grow_more_numerous_as_rows_go(growth: float, factor: float) -> No
     n_rows = records[0].rows_in
     for record in records:
         gone = 1 - record.rows_in / n_rows
-        assert [learner.settings["trees"] for learner in record.learners] == [
+        assert [learner.settings["n_estimators"] for learner in record.learners] == [
             round(10 * (1 + factor * gone))
         ] * 2
-    assert records[-1].learners[0].settings["trees"] > 10 or growth == 0
+    assert records[-1].learners[0].settings["n_estimators"] > 10 or growth == 0
 
 
 @pytest.mark.parametrize(("load", "share"), [(load_iris, 1 / 10), (None, 1 / 3)])
@@ -165,7 +168,7 @@ def hard() -> tuple[np.ndarray, np.ndarray]:
 
 def test_the_record_counts_the_leavers_and_the_errors_among_them() -> None:
     x, y = hard()
-    learners = [{"kind": "random_forest", "trees": 40}]
+    learners = [{"kind": "random_forest", "n_estimators": 40}]
     model = ScreenedForestClassifier(
         learners, error_share=0.6, folds=3, max_layers=1, random_state=0
     ).fit(x, y)

@@ -19,7 +19,7 @@ X, Y = make_classification(
 
 
 def test_the_features_that_matter_are_kept() -> None:
-    selector = MartSelector(3, trees=20, random_state=0).fit(X, Y)
+    selector = MartSelector(3, n_estimators=20, random_state=0).fit(X, Y)
     assert selector.get_support(indices=True).tolist() == [0, 1, 2]
     np.testing.assert_array_equal(selector.transform(X), X[:, :3])
     assert selector.importances_.shape == (20,)
@@ -28,11 +28,13 @@ def test_the_features_that_matter_are_kept() -> None:
 
 @pytest.mark.parametrize("n_features", [1, 5, 20, 99])
 def test_as_many_features_are_kept_as_asked_for(n_features: int) -> None:
-    assert MartSelector(n_features, trees=5).fit(X, Y).get_support().sum() == min(n_features, 20)
+    assert MartSelector(n_features, n_estimators=5).fit(X, Y).get_support().sum() == min(
+        n_features, 20
+    )
 
 
 def test_features_are_kept_up_to_a_share_of_all_importance() -> None:
-    selector = MartSelector(share=0.8, trees=20, random_state=0).fit(X, Y)
+    selector = MartSelector(share=0.8, n_estimators=20, random_state=0).fit(X, Y)
     kept = selector.get_support()
     gains = selector.importances_
     assert gains[kept].sum() >= 0.8 * gains.sum()
@@ -44,30 +46,34 @@ def test_with_number_and_share_the_fewer_are_kept(
     n_features: int, share: float, n_kept: int | None
 ) -> None:
     kept = (
-        MartSelector(n_features, share=share, trees=20, random_state=0)
+        MartSelector(n_features, share=share, n_estimators=20, random_state=0)
         .fit(X, Y)
         .get_support()
         .sum()
     )
-    alone = MartSelector(share=share, trees=20, random_state=0).fit(X, Y).get_support().sum()
+    alone = MartSelector(share=share, n_estimators=20, random_state=0).fit(X, Y).get_support().sum()
     assert kept == (alone if n_kept is None else n_kept)
     assert kept < 19
 
 
 def test_without_number_and_share_all_are_kept_that_any_tree_splits_on() -> None:
     constant = np.hstack([X, np.ones((300, 2))])
-    selector = MartSelector(trees=20, random_state=0).fit(constant, Y)
+    selector = MartSelector(n_estimators=20, random_state=0).fit(constant, Y)
     np.testing.assert_array_equal(selector.get_support(), selector.importances_ > 0)
     assert not selector.get_support()[-2:].any()
 
 
 def test_one_feature_is_kept_even_where_none_matters() -> None:
-    assert MartSelector(trees=2).fit(np.ones((30, 3)), np.arange(30) % 2).get_support().sum() == 1
+    assert (
+        MartSelector(n_estimators=2).fit(np.ones((30, 3)), np.arange(30) % 2).get_support().sum()
+        == 1
+    )
 
 
 def test_importance_is_the_mean_over_the_trees() -> None:
     one, ten = (
-        MartSelector(trees=trees, random_state=0).fit(X, Y).importances_.sum() for trees in (1, 10)
+        MartSelector(n_estimators=trees, random_state=0).fit(X, Y).importances_.sum()
+        for trees in (1, 10)
     )
     assert one / 10 < ten < one  # later trees gain less than the first
 
@@ -83,14 +89,14 @@ def test_importance_is_the_mean_over_the_trees() -> None:
     ],
 )
 def test_targets_may_be_classes_or_numbers(target: str, y: np.ndarray) -> None:
-    selector = MartSelector(4, target=target, trees=3, random_state=0).fit(X, y)
+    selector = MartSelector(4, target=target, n_estimators=3, random_state=0).fit(X, y)
     assert selector.transform(X).shape == (300, 4)
 
 
 def test_missing_values_and_rows_of_weight_zero() -> None:
     x = np.where(np.random.default_rng(0).random(X.shape) < 0.1, np.nan, X)
     weights = (np.arange(300) < 250).astype(float)
-    selector = MartSelector(3, trees=20, random_state=0).fit(x, Y, weights)
+    selector = MartSelector(3, n_estimators=20, random_state=0).fit(x, Y, weights)
     assert selector.get_support(indices=True).tolist() == [0, 1, 2]
 
 
@@ -100,29 +106,32 @@ def test_a_column_of_strings_may_be_the_one_that_matters() -> None:
     letters = rng.choice(list("abcdefghij"), 400)
     frame = pd.DataFrame({"noise": rng.random(400), "letter": letters})
     y = np.isin(letters, ["b", "d", "f", "h", "j"])
-    selector = MartSelector(1, trees=5, random_state=0).fit(frame, y)
+    selector = MartSelector(1, n_estimators=5, random_state=0).fit(frame, y)
     assert selector.get_feature_names_out().tolist() == ["letter"]
 
 
 def test_the_random_state_makes_it_repeatable() -> None:
-    first, second = (MartSelector(trees=5, random_state=3).fit(X, Y).importances_ for _ in range(2))
+    first, second = (
+        MartSelector(n_estimators=5, random_state=3).fit(X, Y).importances_ for _ in range(2)
+    )
     np.testing.assert_array_equal(first, second)
 
 
 def test_it_is_a_step_of_a_pipeline() -> None:
     assert (
-        make_pipeline(MartSelector(3, trees=20), LogisticRegression()).fit(X, Y).score(X, Y) > 0.75
+        make_pipeline(MartSelector(3, n_estimators=20), LogisticRegression()).fit(X, Y).score(X, Y)
+        > 0.75
     )
 
 
 @pytest.mark.parametrize(
     ("params", "y", "naming"),
     [
-        ({"n_features": 0}, Y, ["n_features", "0", "from 1"]),
-        ({"n_features": 2.5}, Y, ["n_features", "2.5"]),
+        ({"n_features_to_select": 0}, Y, ["n_features_to_select", "0", "from 1"]),
+        ({"n_features_to_select": 2.5}, Y, ["n_features_to_select", "2.5"]),
         ({"share": 0.0}, Y, ["share", "0.0", "1"]),
         ({"target": "colours"}, Y, ["target", "'colours'", "'auto'", "'classes'", "'numbers'"]),
-        ({"trees": 0}, Y, ["trees", "mart", "0"]),
+        ({"n_estimators": 0}, Y, ["n_estimators", "mart", "0"]),
         ({}, np.zeros(300), ["y", "one class"]),
         ({}, None, ["requires y"]),
     ],
@@ -132,3 +141,21 @@ def test_wrong_parameters_say_what_is_wrong(
 ) -> None:
     with refused(ValueError, naming=naming):
         MartSelector(**params).fit(X, y)
+
+
+def test_parameters_are_accepted_under_their_old_names() -> None:
+    with pytest.warns(FutureWarning, match="n_features_to_select"):
+        selector = MartSelector(n_features=3)
+    with pytest.warns(FutureWarning, match="n_estimators"):
+        selector.set_params(trees=20)
+    with pytest.warns(FutureWarning, match="num_leaves"):
+        make_pipeline(selector).set_params(martselector__leaves=7)
+    params = selector.get_params()
+    assert (params["n_features_to_select"], params["n_estimators"], params["num_leaves"]) == (
+        3,
+        20,
+        7,
+    )
+    assert not params.keys() & {"n_features", "trees", "leaves"}
+    with refused(TypeError, naming=["trees", "n_estimators"]):
+        MartSelector(trees=3, n_estimators=4)

@@ -74,14 +74,17 @@ def preset_info(name: str) -> PresetInfo | None:
 def _as_params(learner: Any) -> dict[str, Any]:
     """Return a learner of the library as parameters of the node, without the defaults."""
     from deepforest.learners import make_learner
+    from nodes.deep_forest import LEARNER_SETTINGS
 
+    names = {setting: name for name, setting in LEARNER_SETTINGS.items()}
     settings = make_learner(learner).about()
     # ``None`` in the library is the word “all” in the node.
     if settings.get("max_features", "") is None:
         settings["max_features"] = "all"
     defaults = {spec.name: spec.default for spec in _learner_specs()[settings["kind"]]}
     params = {}
-    for name, value in settings.items():
+    for setting, value in settings.items():
+        name = names.get(setting, setting)
         if name == "kind" or (name in defaults and value != defaults[name]):
             params[name] = value
     return params

@@ -1,0 +1,175 @@
+"""Decide which rows each fit of a cascade learns from, and which it predicts.
+
+Nested (the default): one cascade per fold, blind to it through all layers. Inside it, the class
+vectors of its training rows come from models that left the row out too. The rows of the fold are
+then as new to the cascade as rows of tomorrow, so its score on them is honest, at every depth.
+
+Per layer (the papers' way): one cascade, with new folds in every layer. From layer 2 on its
+out-of-fold scores are too good: the class vectors of a row's neighbours contain its label.
+
+- ``CascadeRows``  the rows of one cascade: training rows in folds, and rows it is blind to
+- ``nested``       cascades that are blind to one fold each; whole groups stay in one fold
+- ``by_time``      cascades that learn the past only, and one that learns all rows
+- ``per_layer``    one cascade, blind to no row
+- ``draw_folds``   rows in folds, with every class spread evenly, or with whole groups
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .learners import Target
+
+Array = npt.NDArray[Any]
+
+RESAMPLING = ("nested", "per_layer")
+
+
+@dataclass(frozen=True)
+class CascadeRows:
+    """Hold the rows of one cascade.
+
+    ``folds`` divide its training rows: those of a fold get their class vectors from models of the
+    other folds. None: new folds are drawn in every layer. ``blind`` are the rows that no fit of
+    this cascade sees. ``scored`` are the rows whose output counts in the scores. ``deployed`` says
+    whether the cascade is a part of the model.
+    """
+
+    training: Array
+    folds: list[Array] | None
+    blind: Array
+    scored: Array
+    number: int = 0
+    """Number of the cascade, from 0: the fold it is blind to, or the block of time."""
+    fold_numbers: tuple[int, ...] = ()
+    deployed: bool = True
+    can_share: bool = False
+    """Whether the fit without folds i and j serves the cascades that are blind to i and to j."""
+
+    def without_sharing(self) -> CascadeRows:
+        """Return the rows of a cascade that sees other columns than the others."""
+        return replace(self, can_share=False)
+
+
+def nested(
+    rows: Array, target: Target, n_folds: int, seed: int, groups: Array | None
+) -> list[CascadeRows]:
+    """Return one cascade per fold."""
+    folds = draw_folds(rows, target, n_folds, seed, groups)
+    if len(folds) < 3:
+        return _nested_in_two(rows, folds, target, seed, groups)
+    cascades = []
+    for blind, held_out in enumerate(folds):
+        others = [number for number in range(len(folds)) if number != blind]
+        cascades.append(
+            CascadeRows(
+                training=_join([folds[number] for number in others]),
+                folds=[folds[number] for number in others],
+                blind=held_out,
+                scored=held_out,
+                number=blind,
+                fold_numbers=tuple(others),
+                can_share=True,
+            )
+        )
+    return cascades
+
+
+def _nested_in_two(
+    rows: Array, folds: list[Array], target: Target, seed: int, groups: Array | None
+) -> list[CascadeRows]:
+    """Return cascades that learn one of two folds, which is divided again for the vectors."""
+    cascades = []
+    for blind, held_out in enumerate(folds):
+        training = np.setdiff1d(rows, held_out, assume_unique=True)
+        inner = draw_folds(training, target, 2, seed + 1 + blind, groups)
+        numbers = tuple(range(len(inner)))
+        cascades.append(CascadeRows(training, inner, held_out, held_out, blind, numbers))
+    return cascades
+
+
+def by_time(
+    rows: Array, times: Array, n_blocks: int, target: Target, seed: int
+) -> list[CascadeRows]:
+    """Return cascades that learn the rows before a block of time and are scored on the block.
+
+    The last one learns all rows: it is what is deployed. Raise ``ValueError`` if there are fewer
+    than three different times.
+    """
+    blocks = _time_blocks(rows, times, n_blocks + 1)
+    if len(blocks) < 3:
+        raise ValueError("times has fewer than 3 different values; leave it out")
+    none = rows[:0]
+    cascades = []
+    for number in range(1, len(blocks) + 1):
+        training = _join(blocks[:number])
+        # The first block has no others: the class vectors of its rows come from folds within it.
+        folds = blocks[:number] if number > 1 else draw_folds(training, target, 2, seed, None)
+        last = number == len(blocks)
+        held_out = none if last else blocks[number]
+        numbers = tuple(range(len(folds)))
+        cascades.append(
+            CascadeRows(training, folds, held_out, held_out, number - 1, numbers, deployed=last)
+        )
+    return cascades
+
+
+def _time_blocks(rows: Array, times: Array, n_blocks: int) -> list[Array]:
+    """Return blocks of about equally many rows, in the order of time; equal times stay together."""
+    moment_of_row = np.unique(times[rows], return_inverse=True)[1]
+    rows_until = np.cumsum(np.bincount(moment_of_row))
+    # A moment belongs to the block in which its middle row is.
+    middle = rows_until - np.bincount(moment_of_row) / 2
+    block_of_moment = np.minimum((middle * n_blocks / len(rows)).astype(int), n_blocks - 1)
+    blocks = [np.sort(rows[block_of_moment[moment_of_row] == block]) for block in range(n_blocks)]
+    return [block for block in blocks if len(block)]
+
+
+def per_layer(rows: Array) -> list[CascadeRows]:
+    """Return one cascade, whose out-of-fold output of all rows counts."""
+    return [CascadeRows(rows, None, rows[:0], rows)]
+
+
+def draw_folds(
+    rows: Array, target: Target, n_folds: int, seed: int, groups: Array | None = None
+) -> list[Array]:
+    """Return the rows of each fold, ascending; every class is spread evenly over the folds.
+
+    With ``groups``, all rows of a group are in one fold. Raise ``ValueError`` if there are fewer
+    than two groups.
+    """
+    if groups is not None:
+        return _folds_of_groups(rows, target, n_folds, seed, groups)
+    # Algorithm 1 of mdDF, line 1, stratified: a fold without a class would not learn it.
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(rows)
+    # Sorted by class, each class starts in the fold after the one where the last class ended.
+    if target.n_classes:
+        order = order[np.argsort(target.target[order], kind="stable")]
+    folds = [np.sort(order[fold::n_folds]) for fold in range(n_folds)]
+    return [fold for fold in folds if len(fold)]
+
+
+def _folds_of_groups(
+    rows: Array, target: Target, n_folds: int, seed: int, groups: Array
+) -> list[Array]:
+    """Return folds of whole groups, as equal in classes and in size as the groups allow."""
+    from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
+
+    n_groups = len(np.unique(groups[rows]))
+    if n_groups < 2:
+        raise ValueError(f"groups has {n_groups} different value; give at least 2, or leave it out")
+    kind = StratifiedGroupKFold if target.n_classes else GroupKFold
+    splitter = kind(min(n_folds, n_groups), shuffle=True, random_state=seed % 2**31)
+    classes = target.target[rows] if target.n_classes else None
+    parts = [rows[held_out] for _, held_out in splitter.split(rows, classes, groups[rows])]
+    return [part for part in parts if len(part)]
+
+
+def _join(parts: list[Array]) -> Array:
+    """Return the rows of all parts, ascending."""
+    return np.sort(np.concatenate(parts))
