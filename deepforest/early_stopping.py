@@ -2,21 +2,18 @@
 
 - ``Growth``    takes the score of each layer and decides
 - ``Decision``  what was decided about a layer, with the reason in words
-- ``scorer``    a metric by name, or a callable, as a ``Metric``
+- ``scorer``    a metric by name, or a callable, as a ``Metric`` (``metrics.resolve_metric``)
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from .metrics import REGRESSION_METRICS, Metric, metric
+from .metrics import Metric, resolve_metric
 
-Array = npt.NDArray[Any]
+scorer = resolve_metric
 
 
 @dataclass(frozen=True)
@@ -110,31 +107,3 @@ class Growth:
         if number == last and self.stop_reason:
             reason += f"; {self.stop_reason}"
         return reason
-
-
-def scorer(metric_or_name: str | Callable[[Array, Array], float], classes: Array | None) -> Metric:
-    """Return the metric of that name, or a callable as a metric of which more is better.
-
-    The callable gets ``(y, probabilities)``, for numbers ``(y, predicted)``; ``classes`` is None
-    for numbers. Raise ``ValueError`` for an unknown name.
-    """
-    if callable(metric_or_name):
-        name = getattr(metric_or_name, "__name__", type(metric_or_name).__name__)
-        return Metric(name, name, True, _as_measure(metric_or_name, classes))
-    if classes is not None:
-        return metric(metric_or_name)
-    if metric_or_name not in REGRESSION_METRICS:
-        known = ", ".join(REGRESSION_METRICS)
-        raise ValueError(f"unknown metric {metric_or_name!r} for numbers; use one of {known}")
-    return REGRESSION_METRICS[metric_or_name]
-
-
-def _as_measure(function: Callable[[Array, Array], float], classes: Array | None) -> Any:
-    """Return the callable of a user as a measure: it gets class labels instead of class numbers."""
-
-    def measure(truth: Array, output: Array, sample_weight: Array | None = None) -> float:
-        if classes is None:
-            return float(function(truth, output[:, 0]))
-        return float(function(classes[truth], output))
-
-    return measure
