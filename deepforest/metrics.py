@@ -255,7 +255,8 @@ def _log_losses(truth: Codes, probabilities: Floats) -> Floats:
     truth, probabilities, _ = _checked(truth, probabilities, None)
     smallest = np.finfo(probabilities.dtype).eps
     of_true_class = np.clip(probabilities[np.arange(len(truth)), truth], smallest, 1 - smallest)
-    losses: Floats = -np.log(of_true_class)
+    # Sums of many losses need double precision; the probabilities may have single precision.
+    losses: Floats = -np.log(of_true_class).astype(np.float64)
     return losses
 
 
@@ -493,6 +494,7 @@ auc = _described("auc", per_class=_auc)
 ks = _described("ks", per_class=_ks)
 log_loss = _described("log_loss", per_row=_log_losses)
 average_precision = _described("average_precision", per_class=_average_precision)
+mae = Metric("mae", "MAE", False, per_row=_absolute_errors)
 
 METRICS: dict[str, Metric] = {
     entry.name: entry
@@ -513,7 +515,7 @@ REGRESSION_METRICS: dict[str, Metric] = {
     for entry in (
         Metric("r2", "R²", True, r2),
         Metric("rmse", "RMSE", False, rmse),
-        Metric("mae", "MAE", False, per_row=_absolute_errors),
+        mae,
     )
 }
 
@@ -709,8 +711,7 @@ def _jackknife_error(values: Floats) -> float | None:
 def _weighted_mean(values: Floats, weight: Floats | None) -> float | None:
     """Return the mean, None without rows or without weight."""
     total = len(values) if weight is None else np.sum(weight)
-    # In double precision: the values have that of the output, which may be single.
-    return float(np.average(values.astype(np.float64), weights=weight)) if total > 0 else None
+    return float(np.average(values, weights=weight)) if total > 0 else None
 
 
 def _sweeps(
