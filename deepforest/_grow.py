@@ -16,12 +16,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy.optimize import minimize_scalar
 
 from ._cascade import CascadePass, FittedCascade
 from ._features import Features
 from ._fit_jobs import FitEvent, JobRunner
 from ._layer import Layer, LayerFit, LayerPlan, fit_layer, seed_of
 from ._resampling import CascadeRows, draw_folds
+from .arithmetic import LEAST_PROBABILITY, temper
 from .early_stopping import EarlyStopping
 from .learners import Learner, Target
 from .margins import effective_size, margins
@@ -29,6 +31,9 @@ from .metrics import METRICS, REGRESSION_METRICS, gain_and_error, standard_error
 from .records import LayerRecord, LearnerRecord, MarginRecord
 
 Array = npt.NDArray[Any]
+
+TEMPERATURES = (0.1, 5.0)
+CALIBRATION_ROWS = 100_000
 
 
 class TrainingData(NamedTuple):
@@ -207,6 +212,7 @@ class GrowthPlan(NamedTuple):
     n_folds: int
     out_of_bag: bool
     augment: str
+    calibrates: bool
     seed: int
     verbose: bool = False
 
@@ -279,6 +285,7 @@ class _Growth:
         self.best_probabilities: Array | None = None  # of the rows that decide
         self.validation = validation
         self.validation_pass: CascadePass | None = None
+        self.temperature = 1.0
 
     @property
     def share_left(self) -> float:
@@ -297,13 +304,27 @@ class _Growth:
             self.strategy.advance(cascade, fit.vectors, self.data)
             cascade.next_vectors = self.strategy.next_features(fit.vectors, cascade.output)
             self.output[cascade.rows.scored] = cascade.output[cascade.rows.scored]
+        self._calibrate()
+
+    def _calibrate(self) -> None:
+        """Set the temperature at which the probabilities of new rows are right."""
+        if self.plan.calibrates:
+            data = self.data.only(self.scored)
+            probabilities = self.strategy.to_probabilities(self.output[self.scored])
+            self.temperature = best_temperature(probabilities, data.target.target, data.weights)
+        for cascade in self.cascades:
+            cascade.layers[-1].temperature = self.temperature
+
+    def _probabilities(self, output: Array) -> Array:
+        """Return an output after the newest layer as calibrated probabilities (or numbers)."""
+        return temper(self.strategy.to_probabilities(output), self.temperature)
 
     def score(self) -> None:
         """Score the output on rows that are new to the layers, and decide about growth."""
         data, output = self.data.only(self.scored), self.output[self.scored]
         if self.validation is not None:
             data, output = self.validation, self._pass_validation()
-        probabilities = self.strategy.to_probabilities(output)
+        probabilities = self._probabilities(output)
         measure, target = self.stopping.measure, data.target.target
         gain: tuple[float | None, float | None] = (None, None)
         if self.best_probabilities is not None:
@@ -321,7 +342,7 @@ class _Growth:
         # Layers after the best one are dropped, and their outputs with them.
         if self.stopping.best == len(self.records) + 1:
             self.best_probabilities = probabilities
-            self.best_output = self.strategy.to_probabilities(self.output.copy())
+            self.best_output = self._probabilities(self.output.copy())
         # Screening may leave too few rows for the folds of another layer.
         fewest = min(len(each.training) for each in self.cascades)
         if fewest < 2 * self.plan.n_folds:
@@ -357,7 +378,7 @@ class _Growth:
         before = np.concatenate([_scored(plan) for plan in plans])
         after = np.concatenate([each.scored for each in self.cascades])
         gone = np.setdiff1d(before, after, assume_unique=True)  # empty without screening
-        probabilities = self.strategy.to_probabilities(self.output)
+        probabilities = self._probabilities(self.output)
         margin = self.strategy.margins(probabilities, self.data.target, self.scored)
         new = LayerRecord(
             number=plans[0].number,
@@ -415,15 +436,14 @@ class _Growth:
         """
         scores = []
         for cascade in self.cascades:
-            probabilities = self.strategy.to_probabilities(cascade.output)
+            probabilities = self._probabilities(cascade.output)
             scores.append(self._scores(probabilities, cascade.rows.training))
         return {name: _mean_of([each[name] for each in scores]) for name in scores[0]}
 
     def _validation_scores(self) -> dict[str, float | None]:
         if self.validation is None or self.validation_pass is None:
             return {}
-        output = self.strategy.to_probabilities(self.validation_pass.output)
-        return self._scores_of(self.validation, output)
+        return self._scores_of(self.validation, self.validation_pass.probabilities())
 
     def _learner_records(self, plans: list[LayerPlan], fits: list[LayerFit]) -> list[LearnerRecord]:
         """Return the record of each learner, with the scores of its vectors of rows new to it."""
@@ -470,6 +490,23 @@ def _effective_size(plan: LayerPlan) -> float:
 def _error(output: Array, truth: Array) -> float | None:
     """Return the share of rows whose most probable class is wrong, None without rows."""
     return float((output.argmax(axis=1) != truth).mean()) if len(truth) else None
+
+
+def best_temperature(probabilities: Array, truth: Array, weights: Array | None) -> float:
+    """Return the temperature at which the true classes are most likely; see ``temper``."""
+    # One number, so a sample of the rows is enough.
+    step = -(-len(truth) // CALIBRATION_ROWS)
+    probabilities, truth = probabilities[::step], truth[::step]
+    weights = None if weights is None else weights[::step]
+    rows = np.arange(len(truth))
+
+    def loss(log_temperature: float) -> float:
+        tempered = temper(probabilities, float(np.exp(log_temperature)))
+        of_true_class = np.maximum(tempered[rows, truth], LEAST_PROBABILITY)
+        return -float(np.average(np.log(of_true_class), weights=weights))
+
+    found = minimize_scalar(loss, bounds=np.log(TEMPERATURES), method="bounded")
+    return float(np.exp(found.x))
 
 
 def _mean_of(values: list[float | None]) -> float | None:

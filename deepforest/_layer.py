@@ -36,8 +36,9 @@ class Layer:
 
     ``coefficients`` are the weights of the learners' vectors; ``alphas`` (mdDF) those of the
     outputs of all layers up to this one. Rows whose most probable class has more than
-    ``threshold`` leave the cascade here. ``binner`` has the bins of the vectors that the layer
-    sees, if its learners use bins.
+    ``threshold`` leave the cascade here. ``temperature`` calibrates the probabilities after this
+    layer; 1 leaves them as they are. ``binner`` has the bins of the vectors that the layer sees, if
+    its learners use bins.
     """
 
     models: list[list[Fitted]]  # by learner, by fold
@@ -46,6 +47,7 @@ class Layer:
     coefficients: Array = field(default_factory=lambda: np.zeros(0))
     alphas: Array | None = None
     threshold: float | None = None
+    temperature: float = 1.0
 
     def vectors(self, features: Features, known: dict[int, Array] | None = None) -> Array:
         """Return each learner's vectors, learners × rows × outputs: the mean of its fold models.
@@ -420,6 +422,7 @@ def _pack_layer(layer: Layer, name_of: dict[int, str]) -> Pack:
     about = {
         "n_features": layer.n_features,
         "threshold": layer.threshold,
+        "temperature": layer.temperature,
         "models": [[name_of[id(model)] for model in models] for models in layer.models],
         "binned": layer.binner is not None,
     }
@@ -448,8 +451,15 @@ class LayerReader:
         for names in self._names(own, stem):
             models.append([self._model(name, n_features) for name in names])
         binner = Binner.from_arrays(own.arrays) if own.about["binned"] else None
-        coefficients, alphas = own.arrays["coefficients"], own.arrays.get("alphas")
-        return Layer(models, n_features, binner, coefficients, alphas, own.about["threshold"])
+        return Layer(
+            models,
+            n_features,
+            binner,
+            own.arrays["coefficients"],
+            own.arrays.get("alphas"),
+            own.about["threshold"],
+            own.about.get("temperature", 1.0),
+        )
 
     def _names(self, own: Pack, stem: str) -> list[list[str]]:
         """Return the names of a layer's models by learner; earlier versions stored their number."""
