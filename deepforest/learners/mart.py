@@ -14,7 +14,7 @@ from .._renamed import LEARNER_NAMES, accept_old_names
 from ..arithmetic import class_probabilities
 from ..lightgbm_text import check_text, trees_only
 from ..persistence import Pack
-from .base import Fit, FitSlice, Fitted, Learner, Target, check_share
+from .base import Fit, FitSlice, Fitted, Learner, Target, check_share, probe_size
 
 Array = npt.NDArray[Any]
 
@@ -32,16 +32,19 @@ class FittedMart(Fitted):
         """Return class probabilities, or the predicted number."""
         return self.predict(features.dense())
 
-    def predict(self, values: Array) -> Array:
-        """Return class probabilities, or the predicted number, for a matrix of numbers."""
+    def predict(self, values: Array, n_rounds: int | None = None) -> Array:
+        """Return class probabilities, or the predicted number, for a matrix of numbers.
+
+        ``n_rounds`` uses only the first rounds of boosting.
+        """
         if not len(values):
             return np.empty((0, max(self.n_classes, 1)))
         values = np.ascontiguousarray(values)
         # LightGBM's own probabilities use the exponential of the C library, whose bits differ
         # between processors.
-        scores = np.asarray(self.booster.predict(values, num_threads=1, raw_score=True)).reshape(
-            len(values), -1
-        )
+        first = {} if n_rounds is None else {"num_iteration": n_rounds}
+        raw = self.booster.predict(values, num_threads=1, raw_score=True, **first)
+        scores = np.asarray(raw).reshape(len(values), -1)
         return class_probabilities(scores) if self.n_classes else scores
 
     def importances(self, n_features: int) -> Array:
@@ -119,13 +122,18 @@ class Mart(Learner):
         if part.weights is not None:
             data.set_weight(part.weights[part.rows])
         booster = lightgbm.Booster(self._settings(task.n_classes, part), data)
-        for _ in range(self.n_estimators):
+        n_first = probe_size(self.n_estimators)
+        # A probe is not gone on with: that would need the memory of every unfinished booster.
+        for _ in range(n_first if part.probe else self.n_estimators):
             part.interrupt()
             if booster.update():  # no tree can split any more
                 break
         booster.free_dataset()
         model = FittedMart(booster, task.n_classes)
-        return Fit(model, model.predict(features.dense(part.predict_rows)).astype(np.float32))
+        values = features.dense(part.predict_rows)
+        vectors = model.predict(values).astype(np.float32)
+        early = model.predict(values, n_first).astype(np.float32) if part.early else None
+        return Fit(model, vectors, early)
 
     def _settings(self, n_classes: int, part: FitSlice) -> dict[str, Any]:
         """Return the parameters of LightGBM."""
