@@ -129,7 +129,7 @@ def measure_permuted(bench: Bench) -> None:
                 "changes": changes,
                 "table": table,
                 "seeds": seeds,
-                "rows": bench.rows,
+                "rows": 400 if bench.quick else None,
             }
             for model, changes in NOISE_MODELS.values()
         ]
