@@ -50,8 +50,8 @@ class TrainingData(NamedTuple):
         return np.flatnonzero(self.weights)
 
     def only(self, rows: Array) -> TrainingData:
-        """Return the data of some of the rows."""
-        if len(rows) == len(self.values):
+        """Return the data of some of the rows, in their order."""
+        if np.array_equal(rows, np.arange(len(self.values))):
             return self
         target = Target(self.target.target[rows], self.target.n_classes)
         others = [None if part is None else part[rows] for part in self[2:]]
