@@ -55,7 +55,9 @@ def cascades() -> dict[str, tuple[Any, str, dict[str, Any]]]:
             {"weights": True},
         ),
         "selector": (
-            CascadeForestClassifier(FORESTS, selector=MartSelector(10, n_estimators=20), **WEIGHTED),
+            CascadeForestClassifier(
+                FORESTS, selector=MartSelector(10, n_estimators=20), **WEIGHTED
+            ),
             two,
             {},
         ),
