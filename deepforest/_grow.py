@@ -180,6 +180,17 @@ class GrowingCascade:
         """The rows that count in the scores and are still in the cascade."""
         return np.intersect1d(self.rows.scored, self.remaining, assume_unique=True)
 
+    def can_grow(self, n_folds: int) -> bool:
+        """Return whether enough rows are left for the fits of another layer."""
+        training = self.training
+        if len(training) < 2 * n_folds:
+            return False
+        # The rows that are left may be in few of the folds, or all in one.
+        for fold in self.rows.folds or []:
+            if len(np.setdiff1d(training, fold, assume_unique=True)) < n_folds:
+                return False
+        return True
+
     def see(self) -> Features:
         """Return the features that the next layer sees; cascades share those of the raw data."""
         if self.next_vectors is not None:
@@ -397,11 +408,17 @@ class _Growth:
         # Layers after the best one are dropped, and their outputs with them.
         if self.stopping.best == len(self.records) + 1:
             self.best_probabilities = probabilities
+<<<<<<< HEAD
             self.best_early = self.early
             self.best_output = self._probabilities(self.output.copy())
         # Screening may leave too few rows for the folds of another layer.
+=======
+            self.best_output = self.strategy.to_probabilities(self.output.copy())
+        # Screening may leave too few rows for the folds of another layer, or for its score.
+>>>>>>> libtests
         fewest = min(len(each.training) for each in self.cascades)
-        if fewest < 2 * self.plan.n_folds:
+        enough = all(each.can_grow(self.plan.n_folds) for each in self.cascades)
+        if not enough or self.share_left == 1:
             self.stopping.stop(f"{fewest} rows are too few for another layer")
 
     def _pass_validation(self) -> Array:
