@@ -408,14 +408,9 @@ class _Growth:
         # Layers after the best one are dropped, and their outputs with them.
         if self.stopping.best == len(self.records) + 1:
             self.best_probabilities = probabilities
-<<<<<<< HEAD
             self.best_early = self.early
             self.best_output = self._probabilities(self.output.copy())
-        # Screening may leave too few rows for the folds of another layer.
-=======
-            self.best_output = self.strategy.to_probabilities(self.output.copy())
         # Screening may leave too few rows for the folds of another layer, or for its score.
->>>>>>> libtests
         fewest = min(len(each.training) for each in self.cascades)
         enough = all(each.can_grow(self.plan.n_folds) for each in self.cascades)
         if not enough or self.share_left == 1:
