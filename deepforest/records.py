@@ -161,7 +161,8 @@ def depth_sentence(records: Sequence[LayerRecord]) -> str:
         text = f"Depth paid: {gains}{unit}" if is_honest else f"{gains.capitalize()}{unit}"
     else:
         best = max(later, key=lambda record: -inf if record.gain is None else record.gain)
-        text = f"One layer is enough here: layer {best.number} gained {_gain(best)}{unit}"
+        layer = f"a probe of layer {best.number}" if best.probe else f"layer {best.number}"
+        text = f"One layer is enough here: {layer} gained {_gain(best)}{unit}"
     if scored_on == "validation":
         return f"{text} on {SCORED_ON[scored_on]}"
     return text if is_honest else f"{text}, {SCORED_ON[scored_on]}"

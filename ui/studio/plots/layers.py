@@ -71,8 +71,7 @@ def growth(
             *_other_scores(records, measure),
             *_deciding_scores(records),
             *_table_scores(stages, measure),
-            _layer_marks(records, kept=True),
-            _layer_marks(records, kept=False),
+            *_layer_marks(records),
         ]
     )  # fmt: skip
     apply_layout(figure, f"{hover_name(title)} by layer", 340, legend=True)
@@ -473,20 +472,33 @@ def _table_scores(stages: Sequence[Layer], measure: str) -> list[go.Scatter]:
     return [_line_of(TABLE, numbers, scores, GREEN, "dash", "square", "y")]
 
 
-def _layer_marks(records: Sequence[Layer], *, kept: bool) -> go.Scatter:
-    """Return the marks of the kept or of the dropped layers, with the reason as hover text."""
-    layers = [record for record in records if bool(record["kept"]) == kept]
+def _layer_marks(records: Sequence[Layer]) -> list[go.Scatter]:
+    """Return the marks of layers that are kept, that are dropped, and of which a probe was enough.
+
+    Their bars are one standard error; the hover text has the reason.
+    """
+    kept = [record for record in records if record["kept"]]
+    probes = [record for record in records if record.get("probe")]
+    dropped = [record for record in records if not record["kept"] and not record.get("probe")]
+    marks = [_marks("Kept layer", kept, BLUE, "circle")]
+    marks.append(_marks("Dropped layer", dropped, GREY, "circle-open"))
+    if probes:
+        marks.append(_marks("Dropped after a quarter of its trees", probes, GREY, "diamond-open"))
+    return marks
+
+
+def _marks(name: str, layers: Sequence[Layer], colour: str, symbol: str) -> go.Scatter:
+    """Return the marks of some layers."""
     errors = [layer.get("score_se") for layer in layers]
     noise = ["" if error is None else f" ± {error:.4f}" for error in errors]
     reasons = [hover_name(str(layer.get("reason", ""))) for layer in layers]
-    colour = BLUE if kept else GREY
     return go.Scatter(
-        name="Kept layer" if kept else "Dropped layer", mode="markers",
+        name=name, mode="markers",
         x=[layer["number"] for layer in layers], y=[layer["score"] for layer in layers],
         error_y={"type": "data", "array": [error or 0.0 for error in errors],
                  "visible": any(errors), "color": colour, "thickness": 1.5, "width": 6},
         customdata=[list(pair) for pair in zip(noise, reasons, strict=True)],
-        marker={"color": colour, "size": 12, "symbol": "circle" if kept else "circle-open",
+        marker={"color": colour, "size": 12, "symbol": symbol,
                 "line": {"color": colour, "width": 2}},
         hovertemplate="layer %{x}<br>%{y:.4f}%{customdata[0]}<br>%{customdata[1]}<extra></extra>",
     )  # fmt: skip
