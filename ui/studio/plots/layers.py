@@ -107,14 +107,16 @@ def _deciding_scores(records: Sequence[Layer]) -> list[go.Scatter]:
 
 def _other_scores(records: Sequence[Layer], measure: str) -> list[go.Scatter]:
     """Return the lines of scores that did not decide: on blind rows and out-of-fold."""
+    numbers = [record["number"] for record in records]
     lines = []
-    for kind, key, colour in (("blind", "blind", ORANGE), ("out_of_fold", "scores", GREY)):
+    for kind, key, name, colour in (
+        ("blind", "blind", _legend_name("blind"), ORANGE),
+        # Inside a cascade that is blind to other rows; not the score of the papers.
+        ("out_of_fold", "scores", "Out-of-fold", GREY),
+    ):
         values = [(record.get(key) or {}).get(measure) for record in records]
         if any(value is not None for value in values) and scored_on(records[0]) != kind:
-            numbers = [record["number"] for record in records]
-            lines.append(
-                _line_of(_legend_name(kind), numbers, values, colour, "dot", "cross-thin-open", "y")
-            )
+            lines.append(_line_of(name, numbers, values, colour, "dot", "cross-thin-open", "y"))
     return lines
 
 
