@@ -243,14 +243,22 @@ class BaseCascade(TransformerMixin, TabularEstimator):  # type: ignore[misc]
         """Return the rows of each cascade."""
         rows = np.arange(len(data.values))
         n_folds = max(2, min(self.cv, len(rows)))
+        if data.groups is not None and len(np.unique(data.groups)) < 2:
+            raise ValueError("groups has a single value; give at least 2, or leave it out")
         if self.resampling == "per_layer":
             return per_layer(rows)
         if data.times is not None:
             return by_time(rows, data.times, n_folds, data.target, seed_of(seed, 0))
-        return nested(rows, data.target, n_folds, seed_of(seed, 0), data.groups)
+        cascades = nested(rows, data.target, n_folds, seed_of(seed, 0), data.groups)
+        # A cascade of a single row has no other one from which the row's class vector could come.
+        if min(len(each.training) for each in cascades) < 2:
+            return per_layer(rows)
+        return cascades
 
     def _select(self, data: TrainingData) -> Array:
         """Return the columns that a copy of the selector chooses from these rows."""
+        if data.target.n_classes and len(np.unique(data.target.target)) < 2:
+            return np.arange(data.values.shape[1])  # one class says nothing about columns
         selector = self._configured_selector(data.target)
         selector.fit(data.values, data.target.target, sample_weight=data.weights)
         return np.asarray(selector.get_support(indices=True))
@@ -619,10 +627,18 @@ def _codes(name: str, values: Any, matrix: Array) -> Array | None:
         return None
     column = column_or_1d(values)
     check_consistent_length(matrix, column)
-    # Only NaN and NaT differ from themselves.
-    if any(value is None for value in column) or (column != column).any():
+    if any(is_missing(value) for value in column):
         raise ValueError(f"{name} has missing values; leave those rows out")
-    return np.asarray(np.unique(column, return_inverse=True)[1])
+    try:
+        return np.asarray(np.unique(column, return_inverse=True)[1])
+    except TypeError as error:  # for example words and numbers
+        raise ValueError(f"{name} has values that cannot be compared: {error}") from error
+
+
+def is_missing(value: Any) -> bool:
+    """Return whether a value is None, NaN, or pandas' NaT or NA."""
+    # Only NaN and NaT differ from themselves; NA does not compare at all.
+    return value is None or type(value).__name__ == "NAType" or bool(value != value)
 
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:

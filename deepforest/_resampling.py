@@ -16,6 +16,7 @@ out-of-fold scores are too good: the class vectors of a row's neighbours contain
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -107,6 +108,8 @@ def by_time(
     cascades = []
     for number in range(1, len(blocks) + 1):
         training = _join(blocks[:number])
+        if len(training) < 2:  # there is no other row that its class vector could come from
+            continue
         # The first block has no others: the class vectors of its rows come from folds within it.
         folds = blocks[:number] if number > 1 else draw_folds(training, target, 2, seed, None)
         last = number == len(blocks)
@@ -139,10 +142,10 @@ def draw_folds(
 ) -> list[Array]:
     """Return the rows of each fold, ascending; every class is spread evenly over the folds.
 
-    With ``groups``, all rows of a group are in one fold. Raise ``ValueError`` if there are fewer
-    than two groups.
+    With ``groups``, all rows of a group are in one fold; rows of a single group are divided as if
+    they had none.
     """
-    if groups is not None:
+    if groups is not None and len(np.unique(groups[rows])) > 1:
         return _folds_of_groups(rows, target, n_folds, seed, groups)
     # Algorithm 1 of mdDF, line 1, stratified: a fold without a class would not learn it.
     rng = np.random.default_rng(seed)
@@ -160,13 +163,16 @@ def _folds_of_groups(
     """Return folds of whole groups, as equal in classes and in size as the groups allow."""
     from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
 
-    n_groups = len(np.unique(groups[rows]))
-    if n_groups < 2:
-        raise ValueError(f"groups has {n_groups} different value; give at least 2, or leave it out")
-    kind = StratifiedGroupKFold if target.n_classes else GroupKFold
-    splitter = kind(min(n_folds, n_groups), shuffle=True, random_state=seed % 2**31)
-    classes = target.target[rows] if target.n_classes else None
-    parts = [rows[held_out] for _, held_out in splitter.split(rows, classes, groups[rows])]
+    n_folds = min(n_folds, len(np.unique(groups[rows])))
+    classes, kind = None, GroupKFold
+    # Classes can be spread evenly only if some of them have enough rows.
+    if target.n_classes and np.bincount(target.target[rows]).max() >= n_folds:
+        classes, kind = target.target[rows], StratifiedGroupKFold
+    splitter = kind(n_folds, shuffle=True, random_state=seed % 2**31)
+    with warnings.catch_warnings():
+        # scikit-learn warns of classes with fewer rows than folds; the learners can do without.
+        warnings.simplefilter("ignore", UserWarning)
+        parts = [rows[held_out] for _, held_out in splitter.split(rows, classes, groups[rows])]
     return [part for part in parts if len(part)]
 
 

@@ -32,7 +32,7 @@ def _forests(n_estimators: int) -> list[dict[str, Any]]:
 
 def _marts(n_estimators: int) -> dict[str, Any]:
     learners = [{"kind": "mart", "count": 4, "n_estimators": n_estimators}]
-    return {"learners": learners, "combine": "mean", "metric": "auc"}
+    return {"learners": learners, "combine": "mean", "scoring": "auc"}
 
 
 _BEST = "best average accuracy on our benchmarks"
@@ -47,7 +47,7 @@ PRESETS: dict[str, Preset] = {
         "gcForest (Zhou and Feng)",
         "The first deep forest: random and completely random forests of 500 trees, averaged.",
         CascadeForestClassifier,
-        {"learners": _forests(500), "combine": "mean", "metric": "accuracy"},
+        {"learners": _forests(500), "combine": "mean", "scoring": "accuracy"},
     ),
     "mart_cascade": Preset(
         "MART cascade, gcForest-d (Zhang et al.)",

@@ -33,7 +33,7 @@ from tests.expect import refused
 FOREST = {"kind": "random_forest", "n_estimators": 4}
 MART = {"kind": "mart", "n_estimators": 4, "min_samples_leaf": 5}
 X, Y = load_iris(return_X_y=True)
-WAY = {"folds": 2, "max_layers": 2, "patience": 2, "random_state": 0}
+WAY = {"cv": 2, "max_layers": 2, "patience": 2, "random_state": 0}
 MODELS: dict[str, Any] = {
     "gcforest": CascadeForestClassifier([FOREST, MART], **WAY),
     "out of bag": CascadeForestClassifier([FOREST, MART], class_vectors="oob", **WAY),
@@ -46,7 +46,7 @@ MODELS: dict[str, Any] = {
     "regression": CascadeForestRegressor([FOREST, MART], **WAY),
     "mdDF": MarginForestClassifier([FOREST, MART], **WAY),
     "screening": ScreenedForestClassifier([FOREST, MART], error_share=0.9, **WAY),
-    "default": CascadeForestClassifier("random_forest", max_layers=1, folds=2),
+    "default": CascadeForestClassifier("random_forest", max_layers=1, cv=2),
 }
 
 
@@ -70,7 +70,7 @@ def with_gaps() -> np.ndarray:
 @pytest.mark.parametrize("name", MODELS)
 def test_a_loaded_cascade_predicts_the_same(name: str, tmp_path: Path) -> None:
     x = with_gaps()
-    model = clone(MODELS[name]).set_params(metric=keeps_all()).fit(x, Y)
+    model = clone(MODELS[name]).set_params(scoring=keeps_all()).fit(x, Y)
     model.save(tmp_path / "model")
     loaded = type(model).load(tmp_path / "model")
     np.testing.assert_array_equal(loaded._predict(x), model._predict(x))
@@ -79,8 +79,8 @@ def test_a_loaded_cascade_predicts_the_same(name: str, tmp_path: Path) -> None:
     np.testing.assert_array_equal(loaded.trace(x).left_at, model.trace(x).left_at)
     # LightGBM writes the gains of its splits with six digits
     np.testing.assert_allclose(loaded.feature_importances_, model.feature_importances_, rtol=1e-4)
-    assert loaded.layers_ == model.layers_
-    assert len(loaded.estimators_) == len(model.estimators_)
+    assert loaded.layer_records_ == model.layer_records_
+    assert loaded.n_layers_ == model.n_layers_
     assert loaded.n_features_in_ == 4
 
 
@@ -97,7 +97,7 @@ def test_a_pickled_cascade_predicts_the_same(name: str, by: str) -> None:
         file.seek(0)
         copy = joblib.load(file)
     np.testing.assert_array_equal(copy._predict(x), model._predict(x))
-    assert copy.layers_ == model.layers_
+    assert copy.layer_records_ == model.layer_records_
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_a_pickled_cascade_predicts_the_same(name: str, by: str) -> None:
     [
         (
             CascadeForestClassifier,
-            {"class_weight": {0: 1.0, 1: 2.0, 2: 1.0}, "tolerance": 0.5, "metric": "f1"},
+            {"class_weight": {0: 1.0, 1: 2.0, 2: 1.0}, "tol": 0.5, "scoring": "f1"},
         ),
         (CascadeForestClassifier, {"class_weight": {np.int64(0): np.float64(1), 1: 2.0, 2: 1}}),
         (
@@ -121,13 +121,13 @@ def test_a_pickled_cascade_predicts_the_same(name: str, by: str) -> None:
             {"gamma": 0.9, "mu": 0.1, "depth_step": None, "joint_alphas": False},
         ),
         (ScreenedForestClassifier, {"error_share": 0.2, "tree_growth": 2.0}),
-        (CascadeForestRegressor, {"combine": "weighted", "metric": "mae"}),
+        (CascadeForestRegressor, {"combine": "weighted", "scoring": "mae"}),
     ],
 )
 def test_parameters_come_back_and_the_copy_can_be_fitted_again(
     make: Any, params: dict[str, Any], tmp_path: Path
 ) -> None:
-    model = make([FOREST], folds=2, max_layers=1, **params).fit(X, Y)
+    model = make([FOREST], cv=2, max_layers=1, **params).fit(X, Y)
     model.save(tmp_path)
     loaded = make.load(tmp_path)
     for name, value in params.items():
@@ -141,7 +141,7 @@ def test_parameters_come_back_and_the_copy_can_be_fitted_again(
 
 def test_class_weights_of_ten_classes_and_more_do_not_break_the_seal(tmp_path: Path) -> None:
     y = np.arange(150) % 12
-    for make in (CascadeForestClassifier([FOREST], folds=2, max_layers=1), HistForestClassifier(3)):
+    for make in (CascadeForestClassifier([FOREST], cv=2, max_layers=1), HistForestClassifier(3)):
         model = make.set_params(class_weight={label: 1.0 + label for label in range(12)}).fit(X, y)
         model.save(tmp_path)
         loaded = type(model).load(tmp_path)
@@ -153,7 +153,7 @@ def test_class_weights_of_ten_classes_and_more_do_not_break_the_seal(tmp_path: P
 @pytest.mark.parametrize("as_object", [False, True])
 def test_labels_come_back_as_they_were(labels: list[Any], as_object: bool, tmp_path: Path) -> None:
     y = np.array(labels, dtype=object if as_object and isinstance(labels[0], str) else None)[Y]
-    model = CascadeForestClassifier([FOREST], folds=2, max_layers=1, random_state=0).fit(X, y)
+    model = CascadeForestClassifier([FOREST], cv=2, max_layers=1, random_state=0).fit(X, y)
     model.save(tmp_path)
     loaded = CascadeForestClassifier.load(tmp_path)
     assert loaded.classes_.dtype == model.classes_.dtype
@@ -186,7 +186,7 @@ def test_categories_of_a_table_come_back(kind: dict[str, Any], tmp_path: Path) -
 
 def test_saving_again_replaces_what_was_there(tmp_path: Path) -> None:
     CascadeForestClassifier([FOREST, MART], **WAY).fit(X, Y).save(tmp_path)
-    small = CascadeForestClassifier([FOREST], folds=2, max_layers=1, random_state=1).fit(X, Y)
+    small = CascadeForestClassifier([FOREST], cv=2, max_layers=1, random_state=1).fit(X, Y)
     small.save(tmp_path)
     np.testing.assert_array_equal(
         CascadeForestClassifier.load(tmp_path).predict_proba(X), small.predict_proba(X)
@@ -211,7 +211,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("saved") / "model"
     selector = MartSelector(3, n_estimators=3)
     CascadeForestClassifier(
-        [FOREST, MART], selector=selector, **{**WAY, "metric": keeps_all()}
+        [FOREST, MART], selector=selector, **{**WAY, "scoring": keeps_all()}
     ).fit(X, Y).save(folder)
     return folder
 

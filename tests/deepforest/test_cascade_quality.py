@@ -55,8 +55,8 @@ def expected_to_fail(estimator: Any) -> dict[str, str]:
 
 @parametrize_with_checks(
     [
-        CascadeForestClassifier(LARGE_LEAVES, folds=2, max_layers=2),
-        CascadeForestRegressor(FEW, folds=2, max_layers=2),
+        CascadeForestClassifier(LARGE_LEAVES, cv=2, max_layers=2),
+        CascadeForestRegressor(FEW, cv=2, max_layers=2),
         MartSelector(n_estimators=5),
     ],
     expected_failed_checks=expected_to_fail,
@@ -68,8 +68,8 @@ def test_scikit_learn_checks(estimator: Any, check: Any) -> None:
 @pytest.mark.slow
 @parametrize_with_checks(
     [
-        MarginForestClassifier(LARGE_LEAVES, folds=2, max_layers=2),
-        ScreenedForestClassifier(LARGE_LEAVES, folds=2, max_layers=2),
+        MarginForestClassifier(LARGE_LEAVES, cv=2, max_layers=2),
+        ScreenedForestClassifier(LARGE_LEAVES, cv=2, max_layers=2),
     ],
     expected_failed_checks=expected_to_fail,
 )
@@ -83,7 +83,7 @@ def test_scikit_learn_checks_of_other_cascades(estimator: Any, check: Any) -> No
 @pytest.mark.parametrize("make", CASCADES)
 def test_clone_keeps_the_parameters_and_fit_returns_the_cascade(make: Any) -> None:
     x, y = load_iris(return_X_y=True)
-    model = make(FEW, folds=3, max_layers=1, tolerance=0.01, random_state=4)
+    model = make(FEW, cv=3, max_layers=1, tol=0.01, random_state=4)
     copy = clone(model)
     assert copy.get_params() == model.get_params()
     assert copy.fit(x, y) is copy
@@ -94,7 +94,7 @@ def test_a_grid_search_chooses_among_learners() -> None:
     x, y = load_iris(return_X_y=True)
     blind = [{"kind": "random_forest", "n_estimators": 1, "max_depth": 1, "min_samples_leaf": 60}]
     search = GridSearchCV(
-        CascadeForestClassifier(folds=2, max_layers=1, random_state=0),
+        CascadeForestClassifier(cv=2, max_layers=1, random_state=0),
         {"learners": [blind, FEW]},
         cv=2,
     ).fit(x, y)
@@ -103,7 +103,7 @@ def test_a_grid_search_chooses_among_learners() -> None:
 
 def test_a_cascade_is_a_step_of_a_pipeline_last_or_not() -> None:
     x, y = load_iris(return_X_y=True)
-    cascade = CascadeForestClassifier(FEW, folds=2, max_layers=2, random_state=0)
+    cascade = CascadeForestClassifier(FEW, cv=2, max_layers=2, random_state=0)
     assert make_pipeline(StandardScaler(), cascade).fit(x, y).score(x, y) > 0.95
     assert make_pipeline(cascade, LogisticRegression()).fit(x, y).score(x, y) > 0.95
 
@@ -154,7 +154,7 @@ SHAPES = {
 @pytest.mark.parametrize("make", CASCADES)
 def test_odd_shapes(make: Any, shape: str) -> None:
     x, y = SHAPES[shape]
-    model = make(FEW_OF_ALL, folds=3, max_layers=2, random_state=0).fit(x, y)
+    model = make(FEW_OF_ALL, cv=3, max_layers=2, random_state=0).fit(x, y)
     said = model._predict(x)
     assert np.isfinite(said).all()
     assert model.predict(x[:1]).shape == (1,)
@@ -174,7 +174,7 @@ def test_a_thousand_classes(make: Any, vectors: str) -> None:
         {"kind": "random_forest", "n_estimators": 2},
         {"kind": "completely_random_forest", "n_estimators": 2},
     ]
-    model = make(learners, class_vectors=vectors, folds=2, max_layers=1, random_state=0).fit(x, y)
+    model = make(learners, class_vectors=vectors, cv=2, max_layers=1, random_state=0).fit(x, y)
     said = model.predict_proba(x[:10])
     assert said.shape == (10, 1000)
     np.testing.assert_allclose(said.sum(axis=1), 1, atol=1e-6)
@@ -194,7 +194,7 @@ def test_float32_and_float64_of_the_same_numbers_give_the_same_answer() -> None:
 def test_sparse_input_is_taken_as_what_it_stands_for(make: Any) -> None:
     x, y = make_classification(80, random_state=0)
     x = np.where(np.abs(x) < 1, 0, x)
-    model = make(FEW_OF_ALL, folds=2, max_layers=2, random_state=0)
+    model = make(FEW_OF_ALL, cv=2, max_layers=2, random_state=0)
     dense = model.fit(x, y)._predict(x)
     np.testing.assert_array_equal(model.fit(csr_array(x), y)._predict(csc_array(x)), dense)
 
@@ -205,7 +205,7 @@ def test_missing_values_are_learned_from() -> None:
     y = (rng.random(200) < 0.5).astype(int)
     x[y == 1, 0] = np.nan
     for learner in FEW_OF_ALL:
-        model = CascadeForestClassifier([learner], folds=2, max_layers=2, random_state=0).fit(x, y)
+        model = CascadeForestClassifier([learner], cv=2, max_layers=2, random_state=0).fit(x, y)
         assert model.score(x, y) > 0.9
 
 
@@ -235,7 +235,7 @@ def test_data_frames_with_categories_strings_booleans_and_missing_values(make: A
     frame, target = people()
     y = target == "yes" if make is CascadeForestRegressor else target
     learners = [{"kind": kind, "n_estimators": 20} for kind in ("random_forest", "mart")]
-    model = make(learners, folds=2, max_layers=2, random_state=0).fit(frame, y)
+    model = make(learners, cv=2, max_layers=2, random_state=0).fit(frame, y)
     assert model.categorical_.tolist() == [False, True, True, True, False, False, True, True]
     assert list(model.feature_names_in_) == list(frame.columns)
     assert model.score(frame, y) > 0.9
@@ -249,7 +249,7 @@ def test_data_frames_with_categories_strings_booleans_and_missing_values(make: A
 
 def test_a_column_of_numbers_that_becomes_text_is_named() -> None:
     frame, target = people()
-    model = CascadeForestClassifier(FEW, folds=2, max_layers=1).fit(frame, target)
+    model = CascadeForestClassifier(FEW, cv=2, max_layers=1).fit(frame, target)
     with refused(ValueError, naming="'age'"):
         model.predict(frame.assign(age="old"))
 
@@ -275,7 +275,7 @@ def test_classes_may_be_anything_that_can_be_told_apart(names: Any) -> None:
         with pytest.raises(ValueError, match="Unknown label type"):
             CascadeForestClassifier(FEW).fit(x, labels)
         return
-    model = CascadeForestClassifier(FEW, folds=2, max_layers=1, random_state=0).fit(x, labels)
+    model = CascadeForestClassifier(FEW, cv=2, max_layers=1, random_state=0).fit(x, labels)
     assert model.classes_.tolist() == sorted(names.tolist())
     assert model.score(x, labels) > 0.9
 
@@ -299,13 +299,13 @@ def test_classes_may_be_anything_that_can_be_told_apart(names: Any) -> None:
         ({"learners": []}, ["learner"]),
         ({"learners": [42]}, ["42", "scikit-learn"]),
         ({"learners": [LinearSVC()]}, ["LinearSVC", "predict_proba"]),
-        ({"metric": "beauty"}, ["metric", "'beauty'", "accuracy", "balanced_accuracy", "auc"]),
+        ({"scoring": "beauty"}, ["metric", "'beauty'", "accuracy", "balanced_accuracy", "auc"]),
         ({"augment": "add"}, ["augment", "'add'", "'concat'", "'stack'", "'none'"]),
         ({"class_vectors": "out"}, ["class_vectors", "'out'", "'folds'", "'oob'"]),
-        ({"folds": 1}, ["folds", "is 1", "from 2"]),
+        ({"cv": 1}, ["folds", "is 1", "from 2"]),
         ({"patience": 0}, ["patience", "is 0", "from 1"]),
         ({"max_layers": 1.5}, ["max_layers", "1.5", "from 1"]),
-        ({"tolerance": -1}, ["tolerance", "-1", "from 0"]),
+        ({"tol": -1}, ["tolerance", "-1", "from 0"]),
         ({"categorical_features": "all"}, ["categorical_features", "'all'"]),
         ({"categorical_features": [9]}, ["categorical_features", "column 9", "4"]),
         ({"class_weight": {7: 1.0}}, ["class_weight"]),
@@ -324,7 +324,7 @@ def test_wrong_parameters_say_what_is_wrong(
     ("model", "naming"),
     [
         (CascadeForestClassifier(FEW, combine="max"), ["combine", "'max'", "'mean'", "'weighted'"]),
-        (CascadeForestRegressor(FEW, metric="auc"), ["metric", "'auc'", "r2", "rmse", "mae"]),
+        (CascadeForestRegressor(FEW, scoring="auc"), ["metric", "'auc'", "r2", "rmse", "mae"]),
         (MarginForestClassifier(FEW, gamma=1.0), ["gamma", "1.0", "0 and 1"]),
         (MarginForestClassifier(FEW, mu=0.0), ["mu", "0.0", "above 0"]),
         (ScreenedForestClassifier(FEW, error_share=1.5), ["error_share", "1.5", "'auto'"]),
@@ -423,7 +423,7 @@ def test_a_verbose_fit_says_a_line_a_layer(capsys: pytest.CaptureFixture[str]) -
     )
     said = capsys.readouterr().out.splitlines()
     assert [line.split(",")[0] for line in said] == [
-        f"Layer {record.number}" for record in model.layers_
+        f"Layer {record.number}" for record in model.layer_records_
     ]
 
 
@@ -460,7 +460,7 @@ def test_validation_numbers_must_be_as_many_as_the_rows() -> None:
 def test_a_measure_without_a_value_is_named() -> None:
     x, y = load_iris(return_X_y=True)
     with refused(ValueError, naming=["'auc'", "None"]):
-        CascadeForestClassifier(FEW, metric="auc", folds=2).fit(x, y, validation=(x[:3], y[:3]))
+        CascadeForestClassifier(FEW, scoring="auc", cv=2).fit(x, y, validation=(x[:3], y[:3]))
 
 
 @pytest.mark.parametrize("scale", [2.0**-1000, 2.0**-17, 2.0**17, 2.0**1000])

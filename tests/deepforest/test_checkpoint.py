@@ -135,7 +135,7 @@ def test_what_a_killed_writer_left_beside_is_not_taken_for_a_result(
 
 # --- fits that were killed ---
 
-SETTINGS = {"folds": 2, "max_layers": 2, "patience": 2, "random_state": 3}
+SETTINGS = {"cv": 2, "max_layers": 2, "patience": 2, "random_state": 3}
 LEARNERS = [FOREST, {"kind": "completely_random_forest", "n_estimators": 4}, MART]
 FITS = 2 * 2 * len(LEARNERS)
 
@@ -223,7 +223,9 @@ def test_a_fit_that_is_killed_repeats_nothing_and_ends_the_same(
     unbroken = CascadeForestClassifier(LEARNERS, **SETTINGS).fit(x, y)
     np.testing.assert_array_equal(model.predict_proba(x), unbroken.predict_proba(x))
     np.testing.assert_array_equal(model.oof_output_, unbroken.oof_output_)
-    assert [layer.score for layer in model.layers_] == [layer.score for layer in unbroken.layers_]
+    assert [layer.score for layer in model.layer_records_] == [
+        layer.score for layer in unbroken.layer_records_
+    ]
 
 
 # --- what is taken up, and what not ---
@@ -257,7 +259,7 @@ X, Y = load_iris(return_X_y=True)
         {"class_weight": {0: 1, 1: 2, 2: 3}},
         {"random_state": 4},
         {"random_state": None},
-        {"folds": 3},
+        {"cv": 3},
         {"class_vectors": "oob"},
         {"augment": "stack"},
         {"learners": [FOREST, {**MART, "n_estimators": 2}]},
@@ -281,9 +283,9 @@ def test_another_fit_takes_up_nothing(other: dict[str, Any], tmp_path: Path) -> 
         {},
         {"max_layers": 1},
         {"patience": 1},
-        {"metric": "log_loss"},
-        {"metric": lambda y, said: 0.0},
-        {"tolerance": 0.5},
+        {"scoring": "log_loss"},
+        {"scoring": lambda y, said: 0.0},
+        {"tol": 0.5},
         {"n_jobs": 2},
         {"y": np.array(["setosa", "versicolor", "virginica"])[Y]},
     ],
@@ -293,7 +295,7 @@ def test_what_does_not_change_the_fits_takes_them_up(other: dict[str, Any], tmp_
     _, first = fit(tmp_path)
     model, told = fit(tmp_path, **other)
     assert told["kept"] <= first["finished"]
-    assert len(told["kept"]) == 4 * len(model.layers_)
+    assert len(told["kept"]) == 4 * len(model.layer_records_)
     assert not told["started"]
 
 
@@ -308,7 +310,7 @@ def test_more_layers_are_grown_on_those_that_are_there(tmp_path: Path) -> None:
 def test_a_fit_without_random_state_goes_on_where_it_was(tmp_path: Path) -> None:
     first, _ = fit(tmp_path, random_state=None)
     again, told = fit(tmp_path, random_state=None)
-    assert len(told["kept"]) == 4 * len(again.layers_)
+    assert len(told["kept"]) == 4 * len(again.layer_records_)
     np.testing.assert_array_equal(again.oof_output_, first.oof_output_)
 
 
@@ -386,7 +388,7 @@ def test_regression_goes_on_as_well(tmp_path: Path) -> None:
     predicted = []
     for _ in range(2):
         told = Told()
-        model = CascadeForestRegressor([FOREST, MART], folds=2, max_layers=1, random_state=0)
+        model = CascadeForestRegressor([FOREST, MART], cv=2, max_layers=1, random_state=0)
         predicted.append(
             model.fit(X[:, :3], X[:, 3], checkpoint=tmp_path, listener=told).predict(X[:, :3])
         )
@@ -406,7 +408,7 @@ def fitted_pack() -> Pack:
             kept[key] = pack
 
     x, y = load_iris(return_X_y=True)
-    CascadeForestClassifier(["random_forest"], folds=2, max_layers=1, random_state=0).fit(
+    CascadeForestClassifier(["random_forest"], cv=2, max_layers=1, random_state=0).fit(
         x, y, checkpoint=Memory()
     )
     return next(iter(kept.values()))

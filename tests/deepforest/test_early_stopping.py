@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 from sklearn.datasets import load_iris
 
 from deepforest import CascadeForestClassifier
-from deepforest.early_stopping import Growth, scorer
+from deepforest.early_stopping import Growth
 from deepforest.metrics import METRICS, REGRESSION_METRICS
 from tests.expect import refused
 
@@ -146,29 +145,3 @@ def test_a_fit_whose_measure_has_no_value_says_so() -> None:
     )
     with refused(ValueError, naming=["'recall_at_rate(0.001)'", "None"]):
         model.fit(x, y)
-
-
-def test_a_callable_sees_labels_and_probabilities_and_more_is_better() -> None:
-    def confidence(y: np.ndarray, probabilities: np.ndarray) -> float:
-        assert y.tolist() == ["no", "yes"]
-        return probabilities.max(axis=1).mean()
-
-    measure = scorer(confidence, np.array(["no", "yes"]))
-    assert (measure.name, measure.greater_is_better) == ("confidence", True)
-    assert measure(np.array([0, 1]), np.array([[0.8, 0.2], [0.4, 0.6]])) == pytest.approx(0.7)
-
-
-def test_a_callable_on_numbers_sees_them_as_one_column() -> None:
-    measure = scorer(lambda y, said: -float(np.abs(y - said).sum()), None)
-    assert measure(np.array([1.0, 2.0]), np.array([[1.5], [2.0]])) == -0.5
-
-
-@pytest.mark.parametrize(
-    ("name", "classes", "known"),
-    [("precision", np.arange(2), "accuracy"), ("accuracy", None, "rmse")],
-)
-def test_an_unknown_measure_is_named_with_the_known_ones(
-    name: str, classes: Any, known: str
-) -> None:
-    with refused(ValueError, naming=[f"'{name}'", known]):
-        scorer(name, classes)

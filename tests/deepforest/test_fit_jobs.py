@@ -242,7 +242,7 @@ def test_a_learner_that_fails_is_named_and_the_others_are_kept(tmp_path: Path) -
     x, y = load_iris(return_X_y=True)
     learners = [{"kind": "random_forest", "n_estimators": 3}, KNeighborsClassifier(1000)]
     with pytest.raises(ValueError, match="n_neighbors") as caught:
-        CascadeForestClassifier(learners, folds=2, random_state=0).fit(x, y, checkpoint=tmp_path)
+        CascadeForestClassifier(learners, cv=2, random_state=0).fit(x, y, checkpoint=tmp_path)
     [note] = caught.value.__notes__
     assert note.endswith(" layer-1-learner-2-fold-1")
     assert len(list(tmp_path.rglob("forest.json"))) == 2
@@ -371,10 +371,10 @@ def cascade(**settings: Any) -> CascadeForestClassifier:
         KNeighborsClassifier(3),
     ]
     settings = {
-        "folds": 2,
+        "cv": 2,
         "max_layers": 2,
         "patience": 2,
-        "metric": "log_loss",
+        "scoring": "log_loss",
         "random_state": 5,
         **settings,
     }
@@ -392,7 +392,9 @@ def test_processes_fit_the_same_cascade_as_threads(
     here = cascade(class_vectors=class_vectors, n_jobs=2).fit(x, y)
     np.testing.assert_array_equal(there.predict_proba(x), here.predict_proba(x))
     np.testing.assert_array_equal(there.oof_output_, here.oof_output_)
-    assert [layer.score for layer in there.layers_] == [layer.score for layer in here.layers_]
+    assert [layer.score for layer in there.layer_records_] == [
+        layer.score for layer in here.layer_records_
+    ]
     assert processes.submit(partial(int, "7")).result() == 7  # still open
 
 

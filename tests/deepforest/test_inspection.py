@@ -173,7 +173,7 @@ def test_one_pass_tells_what_the_trace_and_the_predictions_tell(cascade: Any) ->
 def test_every_column_a_layer_saw_has_a_name(kind: Any, augment: str) -> None:
     x, y = three_clouds(90)
     cascade = kind(
-        FORESTS, max_layers=3, patience=3, augment=augment, metric=_rising(), random_state=0
+        FORESTS, max_layers=3, patience=3, augment=augment, scoring=_rising(), random_state=0
     ).fit(x, y)
     named = cascade.layer_feature_names(["a", "b", "c", "d"])
     assert [len(names) for names in named] == [

@@ -24,7 +24,7 @@ X, Y = load_iris(return_X_y=True)
 def digits(**params: Any) -> MarginForestClassifier:
     x, y = load_digits(return_X_y=True)
     return MarginForestClassifier(
-        FEW, folds=3, max_layers=4, patience=4, random_state=0, **params
+        FEW, cv=3, max_layers=4, patience=4, random_state=0, **params
     ).fit(x, y)
 
 
@@ -39,22 +39,22 @@ class Watched(MarginForestClassifier):
 
 def watched(**params: Any) -> tuple[Watched, np.ndarray]:
     """A fitted forest and the margins of its layers, rows × layers."""
-    model = Watched(FEW, folds=2, max_layers=3, patience=3, random_state=0, **params).fit(X, Y)
+    model = Watched(FEW, cv=2, max_layers=3, patience=3, random_state=0, **params).fit(X, Y)
     return model, np.column_stack([margins(said, Y) for said in model.said_])
 
 
 def test_the_margin_ratio_falls_with_the_layers() -> None:
     model = digits()
-    ratios = [record.margins.ratio for record in model.layers_ if record.margins is not None]
-    assert len(model.estimators_) > 1
-    assert ratios[len(model.estimators_) - 1] < ratios[0]
+    ratios = [record.margins.ratio for record in model.layer_records_ if record.margins is not None]
+    assert model.n_layers_ > 1
+    assert ratios[model.n_layers_ - 1] < ratios[0]
     assert all(ratio is not None and ratio > 0 for ratio in ratios)
 
 
 @pytest.mark.parametrize("vectors", ["folds", "oob"])
 def test_alphas_are_not_negative_and_no_others_are_better(vectors: str) -> None:
     model, by_layer = watched(class_vectors=vectors)
-    for number, record in enumerate(model.layers_, 1):
+    for number, record in enumerate(model.layer_records_, 1):
         part = by_layer[:, :number]
 
         def cost(alphas: np.ndarray, part: np.ndarray = part) -> float:
@@ -74,7 +74,7 @@ def test_alphas_one_after_the_other_are_each_the_best() -> None:
     model, by_layer = watched(joint_alphas=False)
     before = np.zeros(len(Y))
     alphas: list[float] = []
-    for number, record in enumerate(model.layers_):
+    for number, record in enumerate(model.layer_records_):
         margin = by_layer[:, number]
         assert record.alphas is not None
         assert record.alphas[:-1] == alphas
@@ -91,26 +91,28 @@ def test_alphas_one_after_the_other_are_each_the_best() -> None:
 @pytest.mark.parametrize(("gamma", "mu"), [(0.7, 0.1), (0.95, 0.01)])
 def test_gamma_and_mu_are_those_of_the_loss(gamma: float, mu: float) -> None:
     model, by_layer = watched(gamma=gamma, mu=mu)
-    for number, record in enumerate(model.layers_, 1):
+    for number, record in enumerate(model.layer_records_, 1):
         weights = row_weights(by_layer[:, :number] @ np.array(record.alphas), gamma, mu)
         np.testing.assert_allclose(model.weights_[number - 1], weights * len(Y))
 
 
 def test_rows_of_later_layers_weigh_what_their_margins_cost() -> None:
     model, _ = watched()
-    assert model.layers_[0].effective_size == 150
-    assert len(model.layers_) > 1
-    for number in range(1, len(model.layers_)):
-        size = model.layers_[number].effective_size
+    assert model.layer_records_[0].effective_size == 150
+    assert len(model.layer_records_) > 1
+    for number in range(1, len(model.layer_records_)):
+        size = model.layer_records_[number].effective_size
         assert size == pytest.approx(effective_size(model.weights_[number - 1]))
         assert size < 150
-    assert all(record.effective_size < len(load_digits().target) for record in digits().layers_[1:])
+    assert all(
+        record.effective_size < len(load_digits().target) for record in digits().layer_records_[1:]
+    )
 
 
 def test_given_weights_stay_when_rows_are_weighed_anew() -> None:
     given = 1 + Y.astype(float)
-    model = Watched(FEW, folds=2, max_layers=1, random_state=0).fit(X, Y, given)
-    margin = margins(model.said_[0], Y) * model.layers_[0].alphas[0]
+    model = Watched(FEW, cv=2, max_layers=1, random_state=0).fit(X, Y, given)
+    margin = margins(model.said_[0], Y) * model.layer_records_[0].alphas[0]
     expected = row_weights(margin, 0.8, 0.05) * given
     np.testing.assert_allclose(
         model.weights_[0] / model.weights_[0].sum(), expected / expected.sum(), rtol=1e-3
@@ -119,7 +121,9 @@ def test_given_weights_stay_when_rows_are_weighed_anew() -> None:
 
 def test_without_reweighting_every_row_counts_the_same() -> None:
     model, _ = watched(reweight=False)
-    assert [record.effective_size for record in model.layers_] == [150] * len(model.layers_)
+    assert [record.effective_size for record in model.layer_records_] == [150] * len(
+        model.layer_records_
+    )
 
 
 @pytest.mark.parametrize("joint", [True, False])
@@ -132,15 +136,17 @@ def test_on_rows_that_can_hardly_be_told_apart_it_still_says_what_its_learners_s
     model = MarginForestClassifier(FEW, joint_alphas=joint, max_layers=2, random_state=0).fit(
         x[:400], y[:400]
     )
-    assert all(sum(record.alphas) > 0 and min(record.alphas) >= 0 for record in model.layers_)
+    assert all(
+        sum(record.alphas) > 0 and min(record.alphas) >= 0 for record in model.layer_records_
+    )
     assert model.score(x[400:], y[400:]) > 0.2
     assert model.feature_importances_.sum() == pytest.approx(1)
 
 
 def test_what_is_said_is_the_sum_of_the_layers() -> None:
     model, _ = watched()
-    depth = len(model.estimators_)
-    alphas = np.array(model.layers_[depth - 1].alphas)
+    depth = model.n_layers_
+    alphas = np.array(model.layer_records_[depth - 1].alphas)
     trace = model.trace(X)
     means = trace.vectors.mean(axis=1)
     total = np.tensordot(alphas, means, axes=1)
@@ -153,7 +159,7 @@ def test_what_is_said_is_the_sum_of_the_layers() -> None:
 
 def test_the_next_layer_sees_one_column_a_class() -> None:
     model = digits()
-    assert [record.n_features for record in model.layers_] == [64, 74, 74, 74]
+    assert [record.n_features for record in model.layer_records_] == [64, 74, 74, 74]
     assert model.transform(load_digits().data[:5]).shape == (5, 30)
 
 
@@ -169,9 +175,9 @@ def test_random_forests_grow_deeper_with_the_layers(
         {"kind": "completely_random_forest", "n_estimators": 3},
     ]
     model = MarginForestClassifier(
-        learners, depth_step=depth_step, folds=2, max_layers=3, patience=3, random_state=0
+        learners, depth_step=depth_step, cv=2, max_layers=3, patience=3, random_state=0
     )
-    records = model.fit(X, Y).layers_
+    records = model.fit(X, Y).layer_records_
     assert [record.learners[0].settings["max_depth"] for record in records] == depths
     assert [record.learners[1].settings["max_depth"] for record in records] == [None] * 3
 
@@ -186,12 +192,12 @@ def test_random_forests_grow_deeper_with_the_layers(
     ],
 )
 def test_the_papers_variants(name: str, kinds: list[str], features: list[int]) -> None:
-    model = preset(name, folds=2, max_layers=2, patience=2, random_state=0)
+    model = preset(name, cv=2, max_layers=2, patience=2, random_state=0)
     model.set_params(learners=[{**learner, "n_estimators": 5} for learner in model.learners]).fit(
         X, Y
     )
-    assert [learner.settings["kind"] for learner in model.layers_[0].learners] == kinds
-    assert [record.n_features for record in model.layers_] == features
+    assert [learner.settings["kind"] for learner in model.layer_records_[0].learners] == kinds
+    assert [record.n_features for record in model.layer_records_] == features
     assert model.score(X, Y) > 0.9
 
 
@@ -201,7 +207,7 @@ def test_rows_all_beyond_hope_still_have_probabilities() -> None:
         rng.random((40, 2)),
         np.arange(40) % 4,
     )  # nothing to learn: no layer has a weight worth having
-    model = MarginForestClassifier(FEW, folds=2, max_layers=2, random_state=0).fit(x, y)
+    model = MarginForestClassifier(FEW, cv=2, max_layers=2, random_state=0).fit(x, y)
     said = model.predict_proba(x)
     np.testing.assert_allclose(said.sum(axis=1), 1)
     assert (said >= 0).all()

@@ -23,7 +23,7 @@ FEW = [
 @cache
 def digits(**params: object) -> ScreenedForestClassifier:
     x, y = load_digits(return_X_y=True)
-    asked = {"folds": 3, "max_layers": 4, "patience": 4, "random_state": 0, **params}
+    asked = {"cv": 3, "max_layers": 4, "patience": 4, "random_state": 0, **params}
     return ScreenedForestClassifier(FEW, **asked).fit(x[::2], y[::2])  # type: ignore[arg-type]
 
 
@@ -82,7 +82,7 @@ def test_thresholds_by_hand(right: list[bool], threshold: float) -> None:
 
 
 def test_rows_that_leave_do_not_come_into_the_next_layer() -> None:
-    records = digits().layers_
+    records = digits().layer_records_
     assert len(records) > 2
     assert records[0].rows_in == len(digits().oof_output_)
     for record, following in pairwise(records):
@@ -95,7 +95,7 @@ def test_rows_that_leave_do_not_come_into_the_next_layer() -> None:
 
 
 def test_learners_are_judged_on_the_rows_they_saw() -> None:
-    last = digits().layers_[-1]
+    last = digits().layer_records_[-1]
     assert last.rows_in < 200
     assert all((learner.scores["accuracy"] or 0) > 0.3 for learner in last.learners)
     assert (last.scores["accuracy"] or 0) > 0.85  # over all rows, those that left keep their answer
@@ -104,9 +104,9 @@ def test_learners_are_judged_on_the_rows_they_saw() -> None:
 def test_a_row_leaves_at_the_first_layer_that_is_sure_and_keeps_its_answer() -> None:
     x, _ = load_digits(return_X_y=True)
     model = digits()
-    trace, depth = model.trace(x), len(model.estimators_)
+    trace, depth = model.trace(x), model.n_layers_
     said = model.predict_proba(x)
-    for number, record in enumerate(model.layers_[:depth]):
+    for number, record in enumerate(model.layer_records_[:depth]):
         there = trace.left_at > number
         sure = trace.outputs[number].max(axis=1) > record.threshold
         if number < depth - 1:
@@ -139,7 +139,7 @@ def test_stages_of_rows_that_left_stay_as_they_are() -> None:
 
 @pytest.mark.parametrize(("growth", "factor"), [(0.0, 0.0), (1.0, 1.0), (3.0, 3.0)])
 def test_trees_grow_more_numerous_as_rows_go(growth: float, factor: float) -> None:
-    records = digits(tree_growth=growth).layers_
+    records = digits(tree_growth=growth).layer_records_
     n_rows = records[0].rows_in
     for record in records:
         gone = 1 - record.rows_in / n_rows
@@ -152,11 +152,11 @@ def test_trees_grow_more_numerous_as_rows_go(growth: float, factor: float) -> No
 @pytest.mark.parametrize(("load", "share"), [(load_iris, 1 / 10), (None, 1 / 3)])
 def test_the_share_of_errors_depends_on_the_first_layer(load: object, share: float) -> None:
     x, y = load(return_X_y=True) if callable(load) else hard()
-    model = ScreenedForestClassifier(FEW, folds=2, max_layers=2, random_state=0).fit(x, y)
+    model = ScreenedForestClassifier(FEW, cv=2, max_layers=2, random_state=0).fit(x, y)
     assert model.error_share_ == pytest.approx(share)
-    given = ScreenedForestClassifier(
-        FEW, error_share=0.5, folds=2, max_layers=1, random_state=0
-    ).fit(x, y)
+    given = ScreenedForestClassifier(FEW, error_share=0.5, cv=2, max_layers=1, random_state=0).fit(
+        x, y
+    )
     assert given.error_share_ == 0.5
 
 
@@ -170,9 +170,9 @@ def test_the_record_counts_the_leavers_and_the_errors_among_them() -> None:
     x, y = hard()
     learners = [{"kind": "random_forest", "n_estimators": 40}]
     model = ScreenedForestClassifier(
-        learners, error_share=0.6, folds=3, max_layers=1, random_state=0
+        learners, error_share=0.6, cv=3, max_layers=1, random_state=0
     ).fit(x, y)
-    record, error = model.layers_[0], np.mean(model.oof_output_.argmax(axis=1) != y)
+    record, error = model.layer_records_[0], np.mean(model.oof_output_.argmax(axis=1) != y)
     gone = model.oof_output_.max(axis=1) > record.threshold
     assert record.rows_out == gone.sum() > 0
     assert record.error_out == pytest.approx(
@@ -187,8 +187,8 @@ def test_growth_stops_where_too_few_rows_are_left() -> None:
     y = (x[:, 0] > 0.5).astype(int)
     y[:1] = 1 - y[:1]
     model = ScreenedForestClassifier(
-        FEW, error_share=0.99, folds=5, max_layers=9, patience=9, random_state=0
+        FEW, error_share=0.99, cv=5, max_layers=9, patience=9, random_state=0
     ).fit(x, y)
-    last = model.layers_[-1]
+    last = model.layer_records_[-1]
     assert last.number == 9 or "too few" in last.reason
     assert model.predict(x).shape == (60,)
