@@ -174,7 +174,11 @@ def test_one_pass_tells_what_the_trace_and_the_predictions_tell(cascade: Any) ->
 def test_every_column_a_layer_saw_has_a_name(kind: Any, augment: str) -> None:
     x, y = three_clouds()
     # With other options the output of mdDF need not change in every layer, nor is each vector seen.
-    own = {"joint_alphas": False} if kind is MarginForestClassifier else {"pass_on": "vectors"}
+    own = (
+        {"joint_alphas": False, "gamma": 0.99}
+        if kind is MarginForestClassifier
+        else {"pass_on": "vectors"}
+    )
     settings = {"cv": 3, "max_layers": 3, "patience": 3, "random_state": 0}
     cascade = kind(FORESTS, augment=augment, scoring=keeps_every_layer(), **settings, **own).fit(
         x, y
