@@ -2,7 +2,7 @@
 
 - ``engine``   the cost of the scheduler, the store and the command line
 - ``forest``   the forests against scikit-learn's
-- ``cascade``  the cascades against a cascade of scikit-learn's forests, and against the papers
+- ``cascade``  the cascades: are their scores true, and what do they cost against peers
 - ``ui``       the studio in a browser
 - ``deploy``   ``sylva predict`` and ``sylva serve``
 - ``tsne``     openTSNE against scikit-learn's t-SNE

@@ -3,21 +3,29 @@
 - ``Figure``          a figure with its target, as a line
 - ``seconds``, ``median_seconds``  the time that an action takes
 - ``run_module``      runs a module of this checkout in its own process
+- ``Results``         saved results of long measurements, each from its own process
 - ``process_tree``    the processes that a process has started
 - ``peak_megabytes``  the most memory that a process has held
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
 import statistics
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[1]
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
 @dataclass(frozen=True)
@@ -56,6 +64,60 @@ def run_module(name: str, *arguments: str) -> str:
     """Return what ``python -m NAME ARGUMENTS`` prints."""
     command = [sys.executable, "-m", name, *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout
+
+
+class Results:
+    """Measure jobs, each in its own process, and save what they return.
+
+    A job is a mapping that JSON can hold; ``python -m MODULE JOB`` prints its result as JSON. A
+    measurement that was cut off goes on where it stopped. Results are saved by the sources of
+    ``deepforest``: after a change of these everything is measured again.
+    """
+
+    def __init__(self, module: str, workers: int = 1) -> None:
+        self.module = module
+        self.workers = workers
+        self.file = ROOT / "artifacts" / "figures" / f"{module}-{_digest('deepforest')}.json"
+        self._saved: dict[str, Any] = {}
+        self._lock = threading.Lock()
+        if self.file.is_file():
+            self._saved = json.loads(self.file.read_text())
+
+    def measure(self, jobs: Iterable[Mapping[str, Any]]) -> list[Any]:
+        """Return the results of jobs, in their order; ``workers`` of them run at once."""
+        with ThreadPoolExecutor(self.workers) as pool:
+            return list(pool.map(self._result, jobs))
+
+    def _result(self, job: Mapping[str, Any]) -> Any:
+        key = json.dumps(job, sort_keys=True)
+        if key in self._saved:
+            return self._saved[key]
+        command = [sys.executable, "-m", self.module, key]
+        environment = {**os.environ, **ONE_THREAD}
+        run = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment)
+        if run.returncode:
+            raise RuntimeError(f"the job {key} failed:\n{run.stderr[-2000:]}")
+        result = json.loads(run.stdout.splitlines()[-1])
+        # What could not be measured is not saved: the reason may be gone the next time.
+        if "reason" not in result:
+            self._save(key, result)
+        return result
+
+    def _save(self, key: str, result: Any) -> None:
+        with self._lock:
+            self._saved[key] = result
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+            unfinished = self.file.with_suffix(".unfinished")
+            unfinished.write_text(json.dumps(self._saved, indent=0))
+            unfinished.replace(self.file)
+
+
+def _digest(package: str) -> str:
+    """Return a hash of the sources of a package of this checkout."""
+    content = hashlib.sha256()
+    for file in sorted((ROOT / package).rglob("*.py")):
+        content.update(file.read_bytes())
+    return content.hexdigest()[:12]
 
 
 def process_tree(root: int) -> list[int]:

@@ -22,6 +22,14 @@ class Split(NamedTuple):
     official: bool = True
 
 
+class Noise(NamedTuple):
+    """Rows whose labels have nothing to do with the columns."""
+
+    x: Array
+    y: Array
+    groups: Array | None = None
+
+
 class NoData(Exception):
     """The data set is not on this machine."""
 
@@ -86,6 +94,69 @@ def continuous(n_rows: int, n_features: int, seed: int = 0) -> tuple[Array, Arra
     x = rng.normal(size=(n_rows, n_features)).astype(np.float32)
     score = x[:, :5].sum(axis=1) + x[:, 5] * x[:, 6] + rng.normal(size=n_rows)
     return x, (score > 0).astype(np.int64)
+
+
+def wide(n_rows: int, n_features: int, seed: int = 0) -> tuple[Array, Array]:
+    """Return float32 features and two classes, without a copy that would count in the memory."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((n_rows, n_features), dtype=np.float32)
+    score = x[:, :20].sum(axis=1) + 3 * rng.normal(size=n_rows)
+    return x, (score > 0).astype(np.int64)
+
+
+# Real tables with the most rows that are used of each, and generated ones.
+NOISE_ROWS = {
+    "mammography": 20_000,
+    "bank_marketing": 4000,
+    "adult": 4000,
+    "german_numeric": 4000,
+    "coarse": 2000,
+    "repeated": 2000,
+    "repeated, grouped": 2000,
+    "repeated, not grouped": 2000,
+    "1,000 columns": 1000,
+}
+
+
+def load_noise(name: str, seed: int, max_rows: int | None = None) -> Noise:
+    """Return a table of ``NOISE_ROWS`` whose labels are permuted or drawn at random.
+
+    "coarse" has few different values. In "repeated" each row occurs four times, each time with a
+    label of its own: there is nothing to learn. In "repeated, grouped" and "repeated, not grouped"
+    the four have the same label, as four records of one customer would.
+    """
+    rng = np.random.default_rng([seed, 12])
+    n_rows = min(NOISE_ROWS[name], max_rows or NOISE_ROWS[name])
+    if name == "coarse":
+        return Noise(rng.integers(0, 3, (n_rows, 8)).astype(np.float32), rng.integers(0, 2, n_rows))
+    if name == "1,000 columns":
+        # Fewer columns too if fewer rows are asked for: most of the time is spent on selecting.
+        x = rng.standard_normal((n_rows, n_rows), dtype=np.float32)
+        return Noise(x, rng.integers(0, 2, n_rows))
+    if name.startswith("repeated"):
+        row = np.repeat(np.arange(n_rows // 4), 4)
+        x = rng.standard_normal((n_rows // 4, 10), dtype=np.float32)[row]
+        if name == "repeated":
+            return Noise(x, rng.integers(0, 2, len(x)))
+        y = rng.integers(0, 2, n_rows // 4)[row]
+        return Noise(x, y, row if name == "repeated, grouped" else None)
+    split = load_split(name, 0)
+    x, y = np.vstack([split.x, split.x_test]), np.concatenate([split.y, split.y_test])
+    rows = rng.permutation(len(y))[:n_rows]
+    # Another permutation for the labels: they are those of other rows.
+    return Noise(x[rows], y[rng.permutation(rows)])
+
+
+def some_rows(split: Split, n_rows: int | None, seed: int = 0) -> Split:
+    """Return at most ``n_rows`` training rows and as many test rows, drawn by ``seed``."""
+    if n_rows is None:
+        return split
+    rng = np.random.default_rng(seed)
+    train = rng.permutation(len(split.y))[:n_rows]
+    test = rng.permutation(len(split.y_test))[:n_rows]
+    return Split(
+        split.x[train], split.y[train], split.x_test[test], split.y_test[test], split.official
+    )
 
 
 def with_class_vectors(split: Split, n_vectors: int = 4) -> tuple[Array, Array]:

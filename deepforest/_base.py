@@ -197,13 +197,23 @@ class BaseCascade(TransformerMixin, TabularEstimator):  # type: ignore[misc]
             errors=1.0 if self.resampling == "nested" else 0.0,
         )
         plan = GrowthPlan(
-            learners, self.cv, self.class_vectors == "oob", self.augment, seed, self.verbose
+            learners,
+            self.cv,
+            self.class_vectors == "oob",
+            self.augment,
+            self._calibrates(),
+            seed,
+            self.verbose,
         )
         self.layer_records_ = []
         grown = grow_cascade(
             data, cascades, strategy, stopping, plan, validation, runner, self.layer_records_
         )
         self.cascades_, self.oof_output_ = grown.cascades, grown.output
+
+    def _calibrates(self) -> bool:
+        """Return whether probabilities are calibrated on rows new to the model."""
+        return False
 
     def _decide_passing(self, data: TrainingData) -> bool:
         """Return whether a layer passes on its output instead of each learner's vectors."""
@@ -366,7 +376,7 @@ class BaseCascade(TransformerMixin, TabularEstimator):  # type: ignore[misc]
         passing = self._pass(values)
         for _ in passing.through_all():
             pass
-        return passing.strategy.to_probabilities(passing.output)
+        return passing.probabilities().copy()
 
     def _staged_predict(self, x: Any) -> Iterator[Array]:
         """Yield the output after each layer."""
@@ -393,8 +403,7 @@ class BaseCascade(TransformerMixin, TabularEstimator):  # type: ignore[misc]
         """
         passing = self._pass(self._read_rows(X))
         for stage in passing.through_all():
-            output = passing.strategy.to_probabilities(stage.output.copy())
-            yield stage._replace(output=output)
+            yield stage._replace(output=passing.probabilities().copy())
 
     def transform(self, X: Any, layer: int | None = None) -> Array:  # noqa: N803
         """Return the vectors of all learners of a layer side by side, as a representation of rows.
@@ -444,8 +453,7 @@ class BaseCascade(TransformerMixin, TabularEstimator):  # type: ignore[misc]
         passing = self._pass(values)
         for number, stage in enumerate(passing.through_all()):
             vectors[number][:, stage.rows] = stage.vectors
-            probabilities = passing.strategy.to_probabilities(stage.output)
-            outputs[number][stage.rows] = probabilities[stage.rows]
+            outputs[number][stage.rows] = passing.probabilities()[stage.rows]
             left_at[stage.rows] = number + 1
         return Trace(vectors, outputs, left_at)
 
@@ -529,6 +537,7 @@ class BaseCascadeClassifier(ClassifierMixin, BaseCascade):  # type: ignore[misc]
     """Fit and predict classes; what is special to a kind of cascade is in its subclasses."""
 
     class_weight: str | Mapping[Any, float] | None
+    calibrate: bool
 
     def _read_target(self, y: Array) -> Target:
         check_classification_targets(y)
@@ -560,6 +569,10 @@ class BaseCascadeClassifier(ClassifierMixin, BaseCascade):  # type: ignore[misc]
         weights = np.zeros(len(y))
         weights[rows] = row_weights[rows] * compute_sample_weight(self.class_weight, y[rows])
         return weights
+
+    def _calibrates(self) -> bool:
+        # The out-of-fold outputs of the papers' way are not those of new rows.
+        return self.calibrate and self.resampling == "nested"
 
     def _requested_metric(self) -> Metric:
         scoring = self._papers_metric() if self.scoring == "auto" else self.scoring

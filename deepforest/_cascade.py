@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from ._features import Features
 from ._layer import Layer, mean
-from .arithmetic import weighted_sum
+from .arithmetic import temper, weighted_sum
 from .forest.binning import Binner
 
 if TYPE_CHECKING:
@@ -82,6 +82,7 @@ class CascadePass:
             self.features.append(shared)
         self._last: list[tuple[Array, Array]] | None = None
         self._threshold: float | None = None
+        self._temperature = 1.0
         self._layer_outputs: list[list[Array]] = [[] for _ in cascades]
 
     def through_all(self) -> Iterator[LayerOutput]:
@@ -109,7 +110,12 @@ class CascadePass:
             passed.append((vectors, self._output(number, layer, vectors)))
         self.output[self.rows] = mean([output for _, output in passed])
         self._last, self._threshold = passed, layers[0].threshold
+        self._temperature = layers[0].temperature
         return LayerOutput(self.rows, mean([vectors for vectors, _ in passed]), self.output)
+
+    def probabilities(self) -> Array:
+        """Return the output for every row so far as calibrated probabilities (or numbers)."""
+        return temper(self.strategy.to_probabilities(self.output), self._temperature)
 
     def _output(self, number: int, layer: Layer, vectors: Array) -> Array:
         """Return the output of one cascade after a layer."""

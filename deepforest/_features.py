@@ -13,21 +13,18 @@ folds, learners and layers; only the vectors that a layer adds are converted aga
 from __future__ import annotations
 
 import hashlib
-import warnings
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ._lightgbm import new_dataset, widened
 from .forest.binning import BinnedMatrix, Binner
 
 Array = npt.NDArray[Any]
 
 AUGMENT = ("concat", "stack", "none")
-# One thread: the fits run in parallel already. The pre-filter drops columns that cannot be split
-# with LightGBM's default ``min_data_in_leaf``, but learners that share the Dataset have their own.
-DATASET = {"verbosity": -1, "num_threads": 1, "feature_pre_filter": False}
 
 
 class Features:
@@ -150,17 +147,13 @@ class Features:
     def _make_dataset(self) -> Any:
         """Return a Dataset of what the layer sees, made from that of the raw features."""
         if self._n_raw == 0:
-            return _new_dataset(self.vectors, [])
+            return new_dataset(self.vectors, [], self.n_jobs)
         if self._raw_dataset is None:
-            self._raw_dataset = _new_dataset(self.values, np.flatnonzero(self.categorical).tolist())
+            categorical = np.flatnonzero(self.categorical).tolist()
+            self._raw_dataset = new_dataset(self.values, categorical, self.n_jobs)
         if self.vectors is None:
             return self._raw_dataset
-        # LightGBM adds features in place; a copy keeps the shared Dataset as it is.
-        wide = self._raw_dataset.subset(np.arange(len(self))).construct()
-        with warnings.catch_warnings():
-            # It warns that the raw numbers are gone from the Dataset; we have them ourselves.
-            warnings.simplefilter("ignore")
-            return wide.add_features_from(_new_dataset(self.vectors, []))
+        return widened(self._raw_dataset, self.vectors, self.n_jobs)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave LightGBM's Datasets out: they cannot be sent to another process."""
@@ -175,10 +168,3 @@ def digest_of(*arrays: Array | None) -> str:
         if array is not None:
             digest.update(np.ascontiguousarray(array).data.cast("B") if array.size else b"")
     return digest.hexdigest()
-
-
-def _new_dataset(values: Any, categorical: list[int]) -> Any:
-    """Return a constructed Dataset of a matrix."""
-    import lightgbm
-
-    return lightgbm.Dataset(values, params=DATASET, categorical_feature=categorical).construct()

@@ -11,17 +11,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy.optimize import minimize_scalar
 
 from ._cascade import CascadePass, FittedCascade
 from ._features import Features
 from ._fit_jobs import FitEvent, JobRunner
 from ._layer import Layer, LayerFit, LayerPlan, fit_layer, seed_of
 from ._resampling import CascadeRows, draw_folds
+from .arithmetic import LEAST_PROBABILITY, temper, weighted_sum
 from .early_stopping import EarlyStopping
 from .learners import Learner, Target
 from .margins import effective_size, margins
@@ -29,6 +31,9 @@ from .metrics import METRICS, REGRESSION_METRICS, gain_and_error, standard_error
 from .records import LayerRecord, LearnerRecord, MarginRecord
 
 Array = npt.NDArray[Any]
+
+TEMPERATURES = (0.1, 5.0)
+CALIBRATION_ROWS = 100_000
 
 
 class TrainingData(NamedTuple):
@@ -101,6 +106,9 @@ class LayerStrategy:
     def n_next_features(self, n_learners: int, n_outputs: int) -> int:
         """Return how many columns ``next_features`` has."""
         return n_learners * n_outputs
+
+    can_probe = True
+    """Whether the first trees of a layer, combined, show what the whole layer would bring."""
 
     @property
     def passes_output(self) -> bool:
@@ -218,6 +226,7 @@ class GrowthPlan(NamedTuple):
     n_folds: int
     out_of_bag: bool
     augment: str
+    calibrates: bool
     seed: int
     verbose: bool = False
 
@@ -252,10 +261,16 @@ def grow_cascade(
         number, began = len(records) + 1, time.perf_counter()
         learners = strategy.learners(number, plan.learners, growth.share_left)
         plans = [each.plan(number, learners, plan, data) for each in cascades]
-        fits = fit_layer(plans, cascades, data.target, runner)
-        growth.combine(fits)
-        growth.score()
-        record = growth.record(plans, fits, time.perf_counter() - began)
+        probe = None
+        if growth.should_probe:
+            probe = fit_layer(plans, cascades, data.target, runner, probe=True)
+        if probe is not None and growth.refuses(probe):
+            record = growth.record_probe(plans, probe, time.perf_counter() - began)
+        else:
+            fits = fit_layer(plans, cascades, data.target, runner, probed=probe)
+            growth.combine(fits)
+            growth.score()
+            record = growth.record(plans, fits, time.perf_counter() - began)
         if plan.verbose:
             print(f"Layer {number}, {record.seconds:.1f} s: {record.reason}.", flush=True)
         runner.notify(FitEvent(f"layer-{number}", "finished", record.seconds, record))
@@ -290,17 +305,64 @@ class _Growth:
         self.best_probabilities: Array | None = None  # of the rows that decide
         self.validation = validation
         self.validation_pass: CascadePass | None = None
+        self.temperature = 1.0
+        # By the first trees of the newest and of the best layer, to compare a probe with.
+        self.early: Array | None = None
+        self.best_early: Array | None = None
 
     @property
     def share_left(self) -> float:
         """The share of the rows that have left the cascades."""
         return 1 - sum(len(each.scored) for each in self.cascades) / len(self.scored)
 
+    # --- a probe ---
+
+    @property
+    def should_probe(self) -> bool:
+        """Whether the first trees of the next layer decide about the rest of them."""
+        return (
+            self.best_early is not None
+            and self.strategy.can_probe
+            and self.validation is None
+            and self.stopping.is_last_chance
+        )
+
+    def _early_probabilities(self, fits: list[LayerFit]) -> tuple[Array, Array]:
+        """Return the scored rows, and their probabilities by the first trees of a layer."""
+        rows = np.concatenate([each.scored for each in self.cascades])
+        vectors = np.concatenate([fit.early_vectors for fit in fits], axis=1)
+        combination = self.strategy.combine(vectors, rows, self.data)
+        output = np.full_like(self.output, np.nan)
+        output[rows] = weighted_sum(combination.coefficients, vectors)
+        if not self.plan.calibrates:
+            return rows, output
+        data = self.data.only(rows)
+        temperature = best_temperature(output[rows], data.target.target, data.weights)
+        return rows, temper(output, temperature)
+
+    def refuses(self, probe: list[LayerFit]) -> bool:
+        """Return whether the first trees of a layer gain nothing over those of the best layer."""
+        rows, probabilities = self._early_probabilities(probe)
+        data, measure = self.data.only(rows), self.stopping.measure
+        assert self.best_early is not None
+        self.probe_probabilities = probabilities
+        new, before, truth = probabilities[rows], self.best_early[rows], data.target.target
+        return self.stopping.refuse(
+            measure(truth, new, data.score_weight),
+            standard_error(measure, truth, new, data.score_weight, data.groups),
+            *gain_and_error(measure, truth, new, before, data.score_weight, data.groups),
+        )
+
+    # --- a layer ---
+
     def combine(self, fits: list[LayerFit]) -> None:
         """Combine the vectors of the new layer, and move all cascades past it."""
         parts = [(each.scored, fit) for each, fit in zip(self.cascades, fits, strict=True)]
         rows = np.concatenate([scored for scored, _ in parts])
         vectors = np.concatenate([fit.vectors[:, scored] for scored, fit in parts], axis=1)
+        self.early = None
+        if self.is_blind and self.strategy.can_probe:
+            self.early = self._early_probabilities(fits)[1]
         combination = self.strategy.combine(vectors, rows, self.data)
         for cascade, fit in zip(self.cascades, fits, strict=True):
             fit.layer.coefficients, fit.layer.alphas, fit.layer.threshold = combination
@@ -308,13 +370,27 @@ class _Growth:
             self.strategy.advance(cascade, fit.vectors, self.data)
             cascade.next_vectors = self.strategy.next_features(fit.vectors, cascade.output)
             self.output[cascade.rows.scored] = cascade.output[cascade.rows.scored]
+        self._calibrate()
+
+    def _calibrate(self) -> None:
+        """Set the temperature at which the probabilities of new rows are right."""
+        if self.plan.calibrates:
+            data = self.data.only(self.scored)
+            probabilities = self.strategy.to_probabilities(self.output[self.scored])
+            self.temperature = best_temperature(probabilities, data.target.target, data.weights)
+        for cascade in self.cascades:
+            cascade.layers[-1].temperature = self.temperature
+
+    def _probabilities(self, output: Array) -> Array:
+        """Return an output after the newest layer as calibrated probabilities (or numbers)."""
+        return temper(self.strategy.to_probabilities(output), self.temperature)
 
     def score(self) -> None:
         """Score the output on rows that are new to the layers, and decide about growth."""
         data, output = self.data.only(self.scored), self.output[self.scored]
         if self.validation is not None:
             data, output = self.validation, self._pass_validation()
-        probabilities = self.strategy.to_probabilities(output)
+        probabilities = self._probabilities(output)
         measure, target = self.stopping.measure, data.target.target
         gain: tuple[float | None, float | None] = (None, None)
         if self.best_probabilities is not None:
@@ -332,7 +408,8 @@ class _Growth:
         # Layers after the best one are dropped, and their outputs with them.
         if self.stopping.best == len(self.records) + 1:
             self.best_probabilities = probabilities
-            self.best_output = self.strategy.to_probabilities(self.output.copy())
+            self.best_early = self.early
+            self.best_output = self._probabilities(self.output.copy())
         # Screening may leave too few rows for the folds of another layer, or for its score.
         fewest = min(len(each.training) for each in self.cascades)
         enough = all(each.can_grow(self.plan.n_folds) for each in self.cascades)
@@ -359,45 +436,75 @@ class _Growth:
     # --- records ---
 
     def record(self, plans: list[LayerPlan], fits: list[LayerFit], seconds: float) -> LayerRecord:
-        """Add the record of the newest layer; update those before, since a decision may change."""
+        """Add the record of the newest layer, and return it."""
+        before = np.concatenate([_scored(plan) for plan in plans])
+        after = np.concatenate([each.scored for each in self.cascades])
+        gone = np.setdiff1d(before, after, assume_unique=True)  # empty without screening
+        probabilities = self._probabilities(self.output)
+        layer = fits[0].layer
+        return self._add_record(
+            plans,
+            fits,
+            seconds,
+            scores=self._out_of_fold_scores(),
+            blind=self._scores(probabilities, self.scored) if self.is_blind else {},
+            validation=self._validation_scores(),
+            margins=self._margins(probabilities, self.scored),
+            coefficients=layer.coefficients.tolist(),
+            alphas=None if layer.alphas is None else layer.alphas.tolist(),
+            rows_out=len(gone),
+            error_out=_error(probabilities[gone], self.data.target.target[gone]),
+            threshold=layer.threshold,
+        )
+
+    def record_probe(
+        self, plans: list[LayerPlan], fits: list[LayerFit], seconds: float
+    ) -> LayerRecord:
+        """Add the record of a layer of which only the first trees were grown, and return it."""
+        rows = np.concatenate([_scored(plan) for plan in plans])
+        return self._add_record(
+            plans,
+            fits,
+            seconds,
+            scores={},
+            blind=self._scores(self.probe_probabilities, rows),
+            validation={},
+            margins=self._margins(self.probe_probabilities, rows),
+            coefficients=[],
+            alphas=None,
+            rows_out=0,
+            error_out=None,
+            threshold=None,
+            probe=True,
+        )
+
+    def _add_record(
+        self, plans: list[LayerPlan], fits: list[LayerFit], seconds: float, **figures: Any
+    ) -> LayerRecord:
+        """Add a record; update those before, since a later layer may change a decision."""
         decisions = self.stopping.decisions()
         for number, record in enumerate(self.records):
             self.records[number] = replace(
                 record, kept=decisions[number].kept, reason=decisions[number].reason
             )
-        layer, decision = fits[0].layer, decisions[-1]
-        before = np.concatenate([_scored(plan) for plan in plans])
-        after = np.concatenate([each.scored for each in self.cascades])
-        gone = np.setdiff1d(before, after, assume_unique=True)  # empty without screening
-        probabilities = self.strategy.to_probabilities(self.output)
-        margin = self.strategy.margins(probabilities, self.data.target, self.scored)
         new = LayerRecord(
             number=plans[0].number,
             learners=self._learner_records(plans, fits),
             metric=self.stopping.measure.name,
             scored_on=self._scored_on(),
-            score=decision.score,
-            score_se=decision.score_se,
-            gain=decision.gain,
-            gain_se=decision.gain_se,
-            scores=self._out_of_fold_scores(),
-            blind=self._scores(probabilities, self.scored) if self.is_blind else {},
-            validation=self._validation_scores(),
-            margins=None if margin is None else MarginRecord.of(margin),
-            coefficients=layer.coefficients.tolist(),
-            alphas=None if layer.alphas is None else layer.alphas.tolist(),
             effective_size=float(np.mean([_effective_size(plan) for plan in plans])),
-            rows_in=len(before),
-            rows_out=len(gone),
-            error_out=_error(probabilities[gone], self.data.target.target[gone]),
-            threshold=layer.threshold,
-            n_features=layer.n_features,
-            kept=decision.kept,
-            reason=decision.reason,
+            rows_in=sum(len(_scored(plan)) for plan in plans),
+            n_features=fits[0].layer.n_features,
             seconds=seconds,
+            **asdict(decisions[-1]),
+            **figures,
         )
         self.records.append(new)
         return new
+
+    def _margins(self, probabilities: Array, rows: Array) -> MarginRecord | None:
+        margin = self.strategy.margins(probabilities, self.data.target, rows)
+        return None if margin is None else MarginRecord.of(margin)
 
     def _scored_on(self) -> str:
         if self.validation is not None:
@@ -427,15 +534,14 @@ class _Growth:
         """
         scores = []
         for cascade in self.cascades:
-            probabilities = self.strategy.to_probabilities(cascade.output)
+            probabilities = self._probabilities(cascade.output)
             scores.append(self._scores(probabilities, cascade.rows.training))
         return {name: _mean_of([each[name] for each in scores]) for name in scores[0]}
 
     def _validation_scores(self) -> dict[str, float | None]:
         if self.validation is None or self.validation_pass is None:
             return {}
-        output = self.strategy.to_probabilities(self.validation_pass.output)
-        return self._scores_of(self.validation, output)
+        return self._scores_of(self.validation, self.validation_pass.probabilities())
 
     def _learner_records(self, plans: list[LayerPlan], fits: list[LayerFit]) -> list[LearnerRecord]:
         """Return the record of each learner, with the scores of its vectors of rows new to it."""
@@ -482,6 +588,23 @@ def _effective_size(plan: LayerPlan) -> float:
 def _error(output: Array, truth: Array) -> float | None:
     """Return the share of rows whose most probable class is wrong, None without rows."""
     return float((output.argmax(axis=1) != truth).mean()) if len(truth) else None
+
+
+def best_temperature(probabilities: Array, truth: Array, weights: Array | None) -> float:
+    """Return the temperature at which the true classes are most likely; see ``temper``."""
+    # One number, so a sample of the rows is enough.
+    step = -(-len(truth) // CALIBRATION_ROWS)
+    probabilities, truth = probabilities[::step], truth[::step]
+    weights = None if weights is None else weights[::step]
+    rows = np.arange(len(truth))
+
+    def loss(log_temperature: float) -> float:
+        tempered = temper(probabilities, float(np.exp(log_temperature)))
+        of_true_class = np.maximum(tempered[rows, truth], LEAST_PROBABILITY)
+        return -float(np.average(np.log(of_true_class), weights=weights))
+
+    found = minimize_scalar(loss, bounds=np.log(TEMPERATURES), method="bounded")
+    return float(np.exp(found.x))
 
 
 def _mean_of(values: list[float | None]) -> float | None:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -193,6 +194,10 @@ def _check_layer(layer: Layer, number: int, n_learners: int, n_added: int) -> No
     _require(
         layer.threshold is None or isinstance(layer.threshold, float),
         f"the threshold of layer {number}",
+    )
+    _require(
+        isinstance(layer.temperature, float) and 0 < layer.temperature < math.inf,
+        f"the temperature of layer {number}",
     )
     _require(
         layer.binner is None or layer.binner.n_features == n_added, f"the bins of layer {number}"

@@ -8,6 +8,7 @@ every batch.
 - ``weighted_sum``  arrays times one number each, added up
 - ``row_products``  each row times a matrix of weights, plus an intercept for each output
 - ``class_probabilities``  scores of the classes as probabilities
+- ``temper``        probabilities made sharper or flatter, in proportion to p ** (1 / temperature)
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ LOG2_E = 1.4426950408889634
 # small whole number is exact; the second is the rest.
 LN2_HIGH = 6.93147180369123816490e-01
 LN2_LOW = 1.90821492927058770002e-10
+SQRT_HALF = 0.7071067811865476
+LEAST_PROBABILITY = 1e-7  # what a class without any vote counts as, since 0 has no logarithm
 SMALLEST = -746.0  # e to this power is 0 as a 64-bit float
 TAYLOR = tuple(1 / math.factorial(n) for n in range(12, -1, -1))  # of e**x, the highest power first
 
@@ -64,6 +67,30 @@ def class_probabilities(scores: Array) -> Array:
     out = np.empty((n_rows, max(n_scores, 2)))
     _softmax(np.ascontiguousarray(scores, np.float64), out)
     return out
+
+
+def temper(probabilities: Array, temperature: float) -> Array:
+    """Return probabilities in proportion to p ** (1 / temperature): below 1 makes them sharper."""
+    if temperature == 1.0:
+        return probabilities
+    logs = logarithms(np.maximum(probabilities.astype(np.float64), LEAST_PROBABILITY))
+    return class_probabilities(logs / temperature)
+
+
+def logarithms(values: Array) -> Array:
+    """Return the natural logarithm of numbers above 0."""
+    # x = m · 2**n with m from 1/√2 to √2, and log m = 2·artanh((m − 1) / (m + 1)) as a series.
+    mantissa, exponent = np.frexp(values)
+    small = mantissa < SQRT_HALF
+    mantissa = np.where(small, 2 * mantissa, mantissa)
+    exponent = exponent - small
+    ratio = (mantissa - 1) / (mantissa + 1)
+    square = ratio * ratio
+    total = np.zeros_like(ratio)
+    for power in range(21, 0, -2):
+        total = total * square + 1 / power
+    # The low part of ln 2 first: the sum of the small numbers loses no digit.
+    return np.asarray(exponent * LN2_HIGH + (exponent * LN2_LOW + 2 * ratio * total))
 
 
 @kernel

@@ -158,6 +158,9 @@ class CascadeForestClassifier(_AveragingCascade, BaseCascadeClassifier):
         Selects features before the first layer.
     class_weight : "balanced", a mapping from class to weight, or None
         What an error on each class costs; enters every learner as sample weights.
+    calibrate : bool
+        Whether the probabilities are made sharper or flatter, by one number per layer, so that they
+        are right on rows new to the model (temperature scaling); only with nested resampling.
     categorical_features : "from_dtype", None, or a list of columns or flags
         Columns that hold categories; "from_dtype" decides by the types of a data frame.
     n_jobs : int or None
@@ -200,6 +203,7 @@ class CascadeForestClassifier(_AveragingCascade, BaseCascadeClassifier):
         augment: str = "concat",
         selector: Any = None,
         class_weight: str | Mapping[Any, float] | None = None,
+        calibrate: bool = True,
         categorical_features: str | Sequence[Any] | None = "from_dtype",
         n_jobs: int | None = None,
         random_state: Any = None,

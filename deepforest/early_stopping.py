@@ -84,14 +84,32 @@ class EarlyStopping:
         elif number == self.max_layers:
             self.stop(f"{number} layers are the most allowed")
 
+    @property
+    def is_last_chance(self) -> bool:
+        """Whether growth stops if the next layer brings no proven gain."""
+        return self.best > 0 and len(self._layers) + 1 - self.best >= self.patience
+
+    def refuse(
+        self,
+        score: float | None,
+        score_se: float | None,
+        gain: float | None,
+        gain_se: float | None,
+    ) -> bool:
+        """Take the result of a probe: return whether the layer is refused, and growth stops.
+
+        ``gain`` is over as many trees of the best layer so far.
+        """
+        if score is None or gain is None or gain > self.tol:
+            return False
+        self._layers.append(Decision(score, score_se, gain, gain_se, False, "probe"))
+        self.stop("the rest of its trees would most likely bring nothing")
+        return True
+
     def stop(self, reason: str) -> None:
         """Stop growth for this reason."""
         if not self.stop_reason:
             self.stop_reason = f"growth stopped: {reason}"
-
-    def is_promising(self, gain: float | None) -> bool:
-        """Return whether a layer with such a gain of its probe is worth the rest of its trees."""
-        return gain is None or gain > self.tol
 
     def _is_proven(self, gain: float, gain_se: float | None) -> bool:
         return gain > self.tol + self.errors * (gain_se or 0.0)
@@ -120,7 +138,12 @@ class EarlyStopping:
             reason = f"{score} to start with"
         else:
             noise = "" if layer.gain_se is None else f" ± {layer.gain_se:.4f}"
-            if self._is_proven(layer.gain, layer.gain_se):
+            if layer.reason == "probe":
+                reason = (
+                    f"{score} of a probe with a quarter of its trees, gain over as many trees of "
+                )
+                reason += f"layer {self.best} {layer.gain:+.4f}{noise}"
+            elif self._is_proven(layer.gain, layer.gain_se):
                 reason = f"{score} is better by {layer.gain:.4f}{noise}"
             elif self.errors:
                 reason = f"{score}, gain {layer.gain:+.4f}{noise}: not proven"

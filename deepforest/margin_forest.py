@@ -84,6 +84,7 @@ class MarginForestClassifier(BaseCascadeClassifier):
         augment: str = "concat",
         selector: Any = None,
         class_weight: str | Mapping[Any, float] | None = None,
+        calibrate: bool = True,
         categorical_features: str | Sequence[Any] | None = "from_dtype",
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -113,6 +114,7 @@ class MarginStrategy(LayerStrategy):
     """Add layers up with the weights α that are best for the margins; weight rows by their cost."""
 
     passes_output = True
+    can_probe = False  # a layer is only a part of the sum
 
     def __init__(
         self, gamma: float, mu: float, depth_step: int | None, joint_alphas: bool, reweight: bool

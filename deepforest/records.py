@@ -77,6 +77,7 @@ class LayerRecord:
     - The sample weights are worth ``effective_size`` equally weighted rows.
     - ``rows_in`` came into the layer; ``rows_out`` left after it with a confidence above
       ``threshold`` (confidence screening), and the share ``error_out`` of these was wrong.
+    - ``probe`` says that only a quarter of its trees were grown, and the rest was not worth it.
     - ``kept`` says whether the layer is part of the model, ``reason`` why, in words.
     """
 
@@ -104,6 +105,7 @@ class LayerRecord:
     score_se: float | None = None
     gain_se: float | None = None
     blind: dict[str, float | None] = field(default_factory=dict)
+    probe: bool = False
 
     @property
     def alpha(self) -> float | None:

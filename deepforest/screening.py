@@ -71,6 +71,7 @@ class ScreenedForestClassifier(BaseCascadeClassifier):
         augment: str = "concat",
         selector: Any = None,
         class_weight: str | Mapping[Any, float] | None = None,
+        calibrate: bool = True,
         categorical_features: str | Sequence[Any] | None = "from_dtype",
         n_jobs: int | None = None,
         random_state: Any = None,

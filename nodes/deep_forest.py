@@ -20,6 +20,7 @@ from engine.node_types import NodeContext, NodeParams, SubtaskState, form_hint
 from nodes.models.kinds import Encoding, ModelKind
 from nodes.models.training import (
     ClassWeights,
+    FoldsBy,
     MinRows,
     Seed,
     TrainingRows,
@@ -57,7 +58,14 @@ GrowthMetric = Literal[
     "log_loss",
     "average_precision",
     "recall_at_rate",
+    "recall_at_1_in_1000",
+    "recall_at_1_in_10000",
 ]
+SCORING = {
+    "recall_at_1_in_1000": "recall_at_rate(0.001)",
+    "recall_at_1_in_10000": "recall_at_rate(0.0001)",
+}
+"""Metrics for growth that have another name in the library, and this name."""
 
 
 class _Learner(NodeParams):
@@ -142,23 +150,32 @@ class DeepForestParams(NodeParams):
         title="Learners of a layer",
         description="Kind, count and settings of the learners; empty: those of the preset.",
     )
+    resampling: Literal["nested", "per_layer"] | None = Field(
+        None,
+        title="How scores are made",
+        description="On rows that no layer has seen (nested): one cascade for each fold, blind to "
+        "it through all layers; their mean is the model. Or as in the papers (per_layer): one "
+        "cascade, with new folds in every layer; its scores are too good from layer 2 on.",
+    )
     class_vectors: Literal["folds", "oob"] | None = Field(
         None,
         title="Class vectors",
         description="How the class vectors of training rows are computed: by models trained on the "
-        "other folds (folds), or by the trees that did not draw the row (oob: one fit per "
-        "learner, several times faster).",
+        "other folds (folds), or by the trees that did not draw the row (oob: fewer fits, several "
+        "times faster).",
     )
     folds: Annotated[int, Field(ge=2, le=50)] | None = Field(
         None,
         title="Folds",
-        description="Number of folds; each learner is fitted once per fold.",
-        json_schema_extra=form_hint(when={"class_vectors": "!oob"}),
+        description="Number of folds: of cascades that are blind to one of them (nested), or of "
+        "fits of each learner in a layer (per_layer).",
     )
+    folds_by: FoldsBy = "auto"
     metric: GrowthMetric | None = Field(
         None,
         title="Metric for growth",
-        description="The metric on held-out rows that decides whether a layer is added.",
+        description="The metric on held-out rows that decides whether a layer is added. "
+        "recall_at_rate is the recall at the 1 % of the rows with the highest score.",
     )
     patience: Annotated[int, Field(ge=1, le=100)] | None = Field(
         None,
@@ -166,7 +183,10 @@ class DeepForestParams(NodeParams):
         description="Growth stops after this many layers in a row without a gain.",
     )
     tolerance: Annotated[float, Field(ge=0)] | None = Field(
-        None, title="Tolerance", description="The smallest gain that counts."
+        None,
+        title="Tolerance",
+        description="The smallest gain that counts. On rows that no layer has seen (nested), it "
+        "must also be larger than its standard error.",
     )
     max_layers: Annotated[int, Field(ge=1, le=100)] | None = Field(
         None, title="Max. layers", description="Maximum number of layers; growth may stop earlier."
@@ -228,11 +248,18 @@ class DeepForestParams(NodeParams):
                     f"{name} belongs to {title}; choose a preset of {title}, or leave it empty",
                     field=name,
                 )
+        if self.folds_by == "time" and self.resampling == "per_layer":
+            raise BadInput(
+                "folds by time need scores on rows that no layer has seen; set How scores are made "
+                "to nested, or Folds by to rows",
+                field="folds_by",
+            )
         return self
 
 
 CASCADE_PARAMS = (
-    *("class_vectors", "folds", "metric", "patience", "tolerance", "max_layers", "augment"),
+    *("resampling", "class_vectors", "folds", "metric", "patience", "tolerance", "max_layers"),
+    "augment",
     *("gamma", "mu", "depth_step", "error_share", "tree_growth"),
 )
 
@@ -244,6 +271,8 @@ def cascade_params(params: DeepForestParams) -> dict[str, Any]:
     """Return the parameters that differ from the preset, with the library's names."""
     values = {name: getattr(params, name) for name in CASCADE_PARAMS}
     values = {NAMES.get(name, name): value for name, value in values.items() if value is not None}
+    if params.metric in SCORING:
+        values["scoring"] = SCORING[params.metric]
     if params.learners:
         values["learners"] = [_learner_params(learner) for learner in params.learners]
     return values
@@ -292,6 +321,9 @@ def fit(ctx: NodeContext, rows: TrainingRows, cascade: Any) -> None:
             rows.matrix,
             rows.y,
             sample_weight=rows.row_weights,
+            groups=rows.groups,
+            times=_times(ctx, rows, cascade),
+            validation=rows.validation,
             checkpoint=ctx.checkpoint,
             listener=FitProgress(ctx, cascade).on_event,
             cancelled=ctx.cancelled.is_set,
@@ -300,6 +332,14 @@ def fit(ctx: NodeContext, rows: TrainingRows, cascade: Any) -> None:
         # It raises Cancelled. The line after it is for a cancel that is not the run's.
         ctx.check_cancelled()
         raise
+
+
+def _times(ctx: NodeContext, rows: TrainingRows, cascade: Any) -> Any:
+    """Return the times by which rows are held out; None for the papers' way, which has no order."""
+    if rows.times is not None and cascade.resampling == "per_layer":
+        ctx.log("Scores as in the papers are on single rows, not on the latest.")
+        return None
+    return rows.times
 
 
 def _compile_kernels_for(ctx: NodeContext, rows: TrainingRows, cascade: Any) -> None:
@@ -328,8 +368,8 @@ class FitProgress:
     """Turn the events of a fit into subtasks, partial results, progress and log lines of the node.
 
     The counters are those of the layer that is being fitted: ``planned`` fits, those ``done``, and
-    how many of these were ``reused`` from a checkpoint. ``published`` holds the records that were
-    sent last, by layer.
+    how many of these were ``reused`` from a checkpoint. ``reached`` is the largest share that was
+    reported. ``published`` holds the records that were sent last, by layer.
     """
 
     ctx: NodeContext
@@ -338,6 +378,7 @@ class FitProgress:
     planned: int = 0
     done: int = 0
     reused: int = 0
+    reached: float = 0.0
     last_score: str = ""
     published: dict[int, LayerRecord] = field(default_factory=dict)
 
@@ -351,10 +392,12 @@ class FitProgress:
         elif event.place:
             self._count(event)
         text = f"layer {self.layer}: {self.done} of {self.planned} fits done{self.last_score}"
-        self.ctx.progress(self.fraction, text)
+        # The fits of a later layer are planned cascade by cascade; progress must not go backwards.
+        self.reached = max(self.reached, self._fraction)
+        self.ctx.progress(self.reached, text)
 
     @property
-    def fraction(self) -> float:
+    def _fraction(self) -> float:
         """Return how much of the largest possible cascade is fitted, from 0 to 1."""
         of_layer = self.done / self.planned if self.planned else 0.0
         max_layers: int = self.cascade.max_layers
@@ -406,9 +449,16 @@ def python(params: DeepForestParams, names: Variables) -> Snippet:
             "random_state": params.seed,
             "n_jobs": -1,
         }
+        more = []
+        if params.folds_by in ("auto", "group"):
+            more.append("groups")
+        if params.folds_by in ("auto", "time") and params.resampling != "per_layer":
+            more.append("times")
+        if "validation" in names.inputs:
+            more.append("validation")
         return [
             *statement(cascade, "preset", params.preset, **values, **others),
-            *fit_statement(cascade, rows, weights="row_weights"),
+            *fit_statement(cascade, rows, weights="row_weights", others=more),
         ]
 
     return training_script(params, names, "cascade", lines, imports)
@@ -441,7 +491,11 @@ KIND = ModelKind(
     build=build,
     save=save,
     load=load,
-    estimators=("CascadeClassifier",),
+    estimators=(
+        "CascadeForestClassifier",
+        "MarginForestClassifier",
+        "ScreenedForestClassifier",
+    ),
 )
 NODE = training_node(
     KIND,
@@ -452,4 +506,5 @@ NODE = training_node(
     fit=fit,
     python=python,
     imports=("lightgbm", "deepforest.presets"),
+    validates=True,
 )

@@ -105,6 +105,7 @@ def training_rows(
     precision: Precision = "float64",
     class_weights: str | dict[str, float] = "none",
     folds_by: str = "rows",
+    validation: Table | None = None,
 ) -> TrainingRows:
     """Return the labelled rows of a table as a matrix, class numbers and weights.
 
@@ -112,10 +113,15 @@ def training_rows(
     networks). The matrix has 32-bit floats where they lose nothing. ``class_weights`` is ``none``,
     ``balanced`` or a weight for each class. With ``folds_by`` (``group``, ``time``, or ``auto`` for
     what the table has), the rows have ``groups`` or ``times``, by which an estimator makes folds.
-    Rows without a class are left out.
+    ``validation`` rows are encoded in the same way. Rows without a class are left out.
     """
-    encoding = Encoding(form, precision)
-    return prepare(table, encoding, class_weights=class_weights, folds_by=folds_by)
+    return prepare(
+        table,
+        Encoding(form, precision),
+        class_weights=class_weights,
+        folds_by=folds_by,
+        validation=validation,
+    )
 
 
 # Models

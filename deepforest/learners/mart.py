@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .._features import DATASET, Features
+from .._features import Features
 from .._input import check_whole
+from .._lightgbm import SETTINGS, lightgbm_threads, rows_of
 from .._renamed import LEARNER_NAMES, accept_old_names
 from ..arithmetic import class_probabilities
 from ..lightgbm_text import check_text, trees_only
 from ..persistence import Pack
-from .base import Fit, FitSlice, Fitted, Learner, Target, check_share
+from .base import Fit, FitSlice, Fitted, Learner, Target, check_share, probe_size
 
 Array = npt.NDArray[Any]
 
@@ -34,14 +35,23 @@ class FittedMart(Fitted):
 
     def predict(self, values: Array) -> Array:
         """Return class probabilities, or the predicted number, for a matrix of numbers."""
+        # One thread: whoever predicts many rows runs several blocks of them in parallel.
+        with lightgbm_threads(1):
+            return self._predict(values, 1)
+
+    def _predict(self, values: Array, n_jobs: int, n_rounds: int | None = None) -> Array:
+        """Predict in ``n_jobs`` threads; call it in a block of ``lightgbm_threads``.
+
+        ``n_rounds`` uses only the first rounds of boosting.
+        """
         if not len(values):
             return np.empty((0, max(self.n_classes, 1)))
         values = np.ascontiguousarray(values)
         # LightGBM's own probabilities use the exponential of the C library, whose bits differ
         # between processors.
-        scores = np.asarray(self.booster.predict(values, num_threads=1, raw_score=True)).reshape(
-            len(values), -1
-        )
+        first = {} if n_rounds is None else {"num_iteration": n_rounds}
+        raw = self.booster.predict(values, num_threads=n_jobs, raw_score=True, **first)
+        scores = np.asarray(raw).reshape(len(values), -1)
         return class_probabilities(scores) if self.n_classes else scores
 
     def importances(self, n_features: int) -> Array:
@@ -111,21 +121,36 @@ class Mart(Learner):
 
     def fit(self, features: Features, task: Target, part: FitSlice) -> Fit:
         """Fit on the rows of ``part``, which share the bins of all rows."""
+        data = features.dataset()
+        with lightgbm_threads(part.n_jobs, part.interrupt):
+            model = FittedMart(self._boost(data, task, part), task.n_classes)
+            values = features.dense(part.predict_rows)
+            vectors = model._predict(values, part.n_jobs).astype(np.float32)
+            early = None
+            if part.early:
+                n_first = probe_size(self.n_estimators)
+                early = model._predict(values, part.n_jobs, n_first).astype(np.float32)
+        return Fit(model, vectors, early)
+
+    def _boost(self, features: Any, task: Target, part: FitSlice) -> Any:
+        """Return a fitted Booster without what only training needs."""
         import lightgbm
 
-        # A subset shares the bins of the whole Dataset, so that binning is not repeated per fold.
-        data = features.dataset().subset(part.rows).construct()
+        # It shares the bins of the whole Dataset, so that binning is not repeated per fold.
+        data = rows_of(features, part.rows, part.n_jobs)
         data.set_label(task.target[part.rows])
         if part.weights is not None:
             data.set_weight(part.weights[part.rows])
         booster = lightgbm.Booster(self._settings(task.n_classes, part), data)
-        for _ in range(self.n_estimators):
+        # The whole fit does not go on from a probe: that would need the memory of every booster.
+        n_rounds = probe_size(self.n_estimators) if part.probe else self.n_estimators
+        for _ in range(n_rounds):
             part.interrupt()
             if booster.update():  # no tree can split any more
                 break
-        booster.free_dataset()
-        model = FittedMart(booster, task.n_classes)
-        return Fit(model, model.predict(features.dense(part.predict_rows)).astype(np.float32))
+        # A Booster holds the histograms of its training, hundreds of megabytes for wide tables. One
+        # that is read from the text predicts the same, bit for bit.
+        return lightgbm.Booster(model_str=trees_only(booster.model_to_string()))
 
     def _settings(self, n_classes: int, part: FitSlice) -> dict[str, Any]:
         """Return the parameters of LightGBM."""
@@ -133,7 +158,8 @@ class Mart(Learner):
         # A bag must not be empty: with very few rows, each tree sees all of them.
         draws_rows = 1 <= self.subsample * len(part.rows) < len(part.rows)
         return {
-            **DATASET,
+            **SETTINGS,
+            "num_threads": part.n_jobs,
             "objective": objective,
             "num_class": _per_round(n_classes),
             "learning_rate": self.learning_rate,

@@ -11,9 +11,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, PositiveFloat
@@ -23,7 +24,7 @@ from engine.export_python import Expression, Snippet, Variables, statement
 from engine.node_types import Column, Columns, NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.text import listed
 from engine.values import Table, kind_of
-from nodes.data.columns import check_learnable
+from nodes.data.columns import HOW_TO_TARGET, check_learnable
 from nodes.models.kinds import Encoding, ModelKind
 from nodes.models.model import FittedModel
 
@@ -85,15 +86,22 @@ def training_node(
     fit: Fit,
     python: Callable[[Any, Variables], Snippet],
     imports: tuple[str, ...],
+    validates: bool = False,
 ) -> NodeType:
     """Return the node type that trains a kind of model: a table in, a model out.
 
-    ``fit`` trains the estimator that ``kind.build`` returns for the parameters.
+    ``fit`` trains the estimator that ``kind.build`` returns for the parameters. If it uses
+    ``rows.validation``, ``validates`` adds an input for these rows.
     """
 
     def run(ctx: NodeContext, inputs: dict[str, Any], params: NodeParams) -> dict[str, Any]:
         """Fit the estimator to the table's target and return it as a model."""
-        return {"model": train(ctx, inputs["table"], kind, params, fit)}
+        model = train(ctx, inputs["table"], kind, params, fit, inputs.get("validation"))
+        return {"model": model}
+
+    ports = [Port("table", "table", "Training rows")]
+    if validates:
+        ports.append(Port("validation", "table", "Validation rows (optional)", required=False))
 
     return NodeType(
         name=kind.name,
@@ -104,15 +112,30 @@ def training_node(
         params=params,
         run=run,
         python=python,
-        inputs=(Port("table", "table", "Training rows"),),
+        inputs=tuple(ports),
         outputs=(Port("model", "model", "Model"),),
-        output_columns=check_learnable,
+        output_columns=_check_inputs,
         imports=("numpy", "nodes.models.encoder", *imports),
     )
 
 
+def _check_inputs(inputs: Mapping[str, Columns | None], params: Any) -> dict[str, Columns | None]:
+    """Raise ``BadInput`` if it is known that the columns cannot be used; return no columns."""
+    table, validation = inputs.get("table"), inputs.get("validation")
+    if table is not None:
+        fold_column(table, getattr(params, "folds_by", "rows"))
+    if validation is not None and not any(column.role == "target" for column in validation):
+        raise BadInput(f"the validation rows have no target; {HOW_TO_TARGET}")
+    return check_learnable(inputs, params)
+
+
 def train(
-    ctx: NodeContext, table: Table, kind: ModelKind, params: NodeParams, fit: Fit
+    ctx: NodeContext,
+    table: Table,
+    kind: ModelKind,
+    params: NodeParams,
+    fit: Fit,
+    validation: Table | None = None,
 ) -> FittedModel:
     """Build the estimator that ``params`` describe and fit it to the table's target with ``fit``.
 
@@ -124,6 +147,7 @@ def train(
         kind.encoding,
         class_weights=getattr(params, "class_weights", "none"),
         folds_by=getattr(params, "folds_by", "rows"),
+        validation=validation,
         log=ctx.log,
     )
     estimator = kind.build(params)
@@ -154,6 +178,8 @@ class TrainingRows:
     """Number of the group of each row, if a fold must hold out whole groups."""
     times: np.ndarray | None = None
     """Time of each row, if a fold must hold out the rows after those it learns from."""
+    validation: tuple[np.ndarray, ...] | None = None
+    """Matrix, class numbers and, if there are some, row weights of the validation rows."""
 
     @property
     def codes(self) -> np.ndarray:
@@ -204,12 +230,14 @@ def prepare(
     *,
     class_weights: str | dict[str, float] = "none",
     folds_by: str = "rows",
+    validation: Table | None = None,
     log: Callable[[str], None] = lambda text: None,
 ) -> TrainingRows:
     """Check, encode and weight a table; rows without a class are left out.
 
     The matrix has 32-bit floats where they lose nothing. ``folds_by`` is a value of ``FoldsBy``.
-    ``log`` gets what is left out and why. Raise ``BadInput`` like ``train``.
+    The rows of ``validation`` are encoded like those of the table. ``log`` gets what is left out
+    and why. Raise ``BadInput`` like ``train``.
     """
     import numpy as np
 
@@ -231,6 +259,11 @@ def prepare(
     if encoding.form == "codes" and encoder.fits_float32:
         precision = "float32"
     matrix = encoder.transform(table.data, precision, encoding.order)
+    validation_rows = None
+    if validation is not None:
+        # Encoded as in a prediction: 32 bits may lose something of values that are new.
+        encode = partial(encoder.transform, precision=encoding.precision, order=encoding.order)
+        validation_rows = _validation(validation, encode, classes, log)
     return TrainingRows(
         matrix=matrix,
         y=y,
@@ -241,6 +274,7 @@ def prepare(
         encoder=encoder,
         groups=groups,
         times=times,
+        validation=validation_rows,
     )
 
 
@@ -266,15 +300,23 @@ def one_blas_thread() -> Iterator[None]:
 
 
 def fit_statement(
-    estimator: Expression, rows: Expression, indent: str = "", *, weights: str = "weights"
+    estimator: Expression,
+    rows: Expression,
+    indent: str = "",
+    *,
+    weights: str = "weights",
+    others: Sequence[str] = (),
 ) -> list[str]:
     """Return the line of a script that fits an estimator to training rows.
 
-    ``weights`` is the attribute of the rows that the estimator gets as ``sample_weight``.
+    ``weights`` is the attribute of the rows that the estimator gets as ``sample_weight``;
+    ``others`` are attributes that it gets under their own names.
     """
     matrix, y = Expression(f"{rows}.matrix"), Expression(f"{rows}.y")
-    sample_weight = Expression(f"{rows}.{weights}")
-    return statement("", f"{indent}{estimator}.fit", matrix, y, sample_weight=sample_weight)
+    arguments = {"sample_weight": Expression(f"{rows}.{weights}")}
+    for name in others:
+        arguments[name] = Expression(f"{rows}.{name}")
+    return statement("", f"{indent}{estimator}.fit", matrix, y, **arguments)
 
 
 def training_script(
@@ -298,6 +340,8 @@ def training_script(
     folds_by = getattr(params, "folds_by", "rows")
     if folds_by != "rows":
         encoding["folds_by"] = folds_by
+    if "validation" in names.inputs:
+        encoding["validation"] = names.inputs["validation"]
     return Snippet(
         [
             *statement(rows, "steps.training_rows", names.inputs["table"], **encoding),
@@ -313,9 +357,7 @@ def labelled(table: Table, log: Callable[[str], None]) -> tuple[Table, np.ndarra
 
     Raise ``BadInput`` if the table has no target, no rows or fewer than two classes.
     """
-    import pyarrow as pa
-
-    from nodes.models.encoder import MISSING, class_codes, class_names
+    from nodes.models.encoder import class_codes, class_names
 
     if table.target is None:
         # It raises the message for a table without a target.
@@ -328,15 +370,55 @@ def labelled(table: Table, log: Callable[[str], None]) -> tuple[Table, np.ndarra
         raise BadInput(
             f"the target '{table.target}' holds {values}; a classifier needs at least two classes"
         )
-    y = class_codes(table.labels(), classes)
-    known = y != MISSING
-    if not known.all():
-        log(
-            f"{(~known).sum():,} of {len(y):,} rows have no value in '{table.target}' and are "
-            "left out."
-        )
-        table, y = table.with_data(table.data.filter(pa.array(known))), y[known]
+    table, y = _with_class(table, class_codes(table.labels(), classes), log)
     return table, y, classes
+
+
+def _with_class(
+    table: Table, y: np.ndarray, log: Callable[[str], None]
+) -> tuple[Table, np.ndarray]:
+    """Return the rows that have a class, and their class numbers."""
+    import pyarrow as pa
+
+    from nodes.models.encoder import MISSING
+
+    known = y != MISSING
+    if known.all():
+        return table, y
+    missing = f"{(~known).sum():,} of {len(y):,} rows"
+    log(f"{missing} have no value in '{table.target}' and are left out.")
+    return table.with_data(table.data.filter(pa.array(known))), y[known]
+
+
+def _validation(
+    table: Table,
+    encode: Callable[[pa.Table], np.ndarray],
+    classes: list[str],
+    log: Callable[[str], None],
+) -> tuple[np.ndarray, ...]:
+    """Return matrix, class numbers and, if there are some, row weights of validation rows.
+
+    Raise ``BadInput`` if a column is missing, or for rows that cannot be scored: without a target,
+    of a single class, or of a class without training rows.
+    """
+    import numpy as np
+
+    from nodes.models.encoder import class_codes
+
+    try:
+        codes = class_codes(table.labels(), classes)
+        table, y = _with_class(table, codes, lambda text: log(f"Validation rows: {text}"))
+        present = [classes[code] for code in np.unique(y)]
+        if len(present) < 2:
+            held = f"only {listed(present)}" if present else "no values"
+            raise BadInput(
+                f"the target '{table.target}' holds {held}; a score needs at least two classes"
+            )
+        weights = _scaled(_row_weights(table))
+        matrix = encode(table.data)
+    except BadInput as problem:
+        raise BadInput(f"validation rows: {problem.message}", field=problem.field) from None
+    return (matrix, y) if weights is None else (matrix, y, weights)
 
 
 def fold_column(columns: Columns, folds_by: str) -> Column | None:
@@ -385,22 +467,40 @@ def _groups_and_times(
     if column.role == "group":
         groups = _group_codes(table.data.column(column.name))
         n_groups = len(np.unique(groups))
+        if n_groups < 2:
+            raise BadInput(
+                f"all rows have the same group in '{column.name}'; set Folds by to rows, or choose "
+                "another column",
+                field="folds_by",
+            )
         log(f"Folds hold out whole groups: '{column.name}' has {n_groups:,} of them.")
         return groups, None
     times = numbers(table.data.column(column.name))
-    missing = int(np.isnan(times).sum())
-    if not missing:
+    obstacle = _obstacle(times)
+    if obstacle is None:
         log(f"Folds hold out the latest rows by '{column.name}'.")
         return None, times
-    reason = f"'{column.name}' is missing in {missing:,} rows"
     if folds_by == "time":
         raise BadInput(
-            f"{reason}, so the rows have no order; set Folds by to rows, or drop the rows without "
-            "a time",
+            f"the rows cannot be divided by the time '{column.name}': {obstacle}; set Folds by to "
+            "rows, or choose another column",
             field="folds_by",
         )
-    log(f"{reason}, so folds hold out single rows instead of the latest.")
+    log(f"Folds hold out single rows, not the latest by '{column.name}': {obstacle}.")
     return None, None
+
+
+def _obstacle(times: np.ndarray) -> str | None:
+    """Return why rows cannot be divided by these times, in words; None if they can."""
+    import numpy as np
+
+    missing = int(np.isnan(times).sum())
+    if missing:
+        return f"it is missing in {missing:,} rows"
+    # Some rows to learn from, some for their class vectors, and some to be scored.
+    if len(np.unique(times)) < 3:
+        return "it has fewer than 3 different values"
+    return None
 
 
 def _group_codes(column: pa.ChunkedArray) -> np.ndarray:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 from sklearn.datasets import load_iris
 
 from deepforest import CascadeForestClassifier
 from deepforest.early_stopping import EarlyStopping
-from deepforest.metrics import METRICS, REGRESSION_METRICS, resolve_metric
+from deepforest.metrics import METRICS, REGRESSION_METRICS
 from tests.expect import refused
 
 ENDLESS = 100
@@ -178,13 +177,33 @@ def test_layers_whose_gains_add_up_are_kept_with_the_one_that_proves_it() -> Non
     assert not growth.stopped
 
 
+# --- probes ---
+
+
 @pytest.mark.parametrize(
-    ("gain", "tol", "promising"), [(None, 0.0, True), (0.01, 0.0, True), (0.01, 0.02, False)]
+    ("gain", "tol", "refused_"),
+    [(None, 0.0, False), (0.01, 0.0, False), (0.0, 0.0, True), (0.01, 0.02, True)],
 )
-def test_a_probe_needs_a_gain_above_the_tolerance_only(
-    gain: float | None, tol: float, promising: bool
+def test_a_probe_needs_a_gain_above_the_tolerance(
+    gain: float | None, tol: float, refused_: bool
 ) -> None:
-    assert stopping(tol=tol).is_promising(gain) == promising
+    growth = proven(tol=tol)
+    assert growth.is_last_chance
+    assert growth.refuse(0.49, 0.01, gain, 0.02) == refused_
+    assert growth.stopped == refused_
+    assert [decision.kept for decision in growth.decisions()] == [True] + [False] * refused_
+    if refused_:
+        reason = growth.decisions()[-1].reason
+        assert [word for word in ("probe", "quarter", "dropped") if word not in reason] == []
+
+
+def test_a_probe_decides_only_about_the_last_chance() -> None:
+    growth = stopping(patience=2)
+    assert not growth.is_last_chance  # there is no layer yet
+    growth.add(0.5, 0.01)
+    assert not growth.is_last_chance
+    growth.add(0.5, 0.01, 0.0, 0.01)
+    assert growth.is_last_chance
 
 
 # --- decisions that change, and other reasons ---
@@ -220,29 +239,3 @@ def test_a_fit_whose_measure_has_no_value_says_so() -> None:
     )
     with refused(ValueError, naming=["'recall_at_rate(0.001)'", "None"]):
         model.fit(x, y)
-
-
-def test_a_callable_sees_labels_and_probabilities_and_more_is_better() -> None:
-    def confidence(y: np.ndarray, probabilities: np.ndarray) -> float:
-        assert y.tolist() == ["no", "yes"]
-        return probabilities.max(axis=1).mean()
-
-    measure = resolve_metric(confidence, np.array(["no", "yes"]))
-    assert (measure.name, measure.greater_is_better) == ("confidence", True)
-    assert measure(np.array([0, 1]), np.array([[0.8, 0.2], [0.4, 0.6]])) == pytest.approx(0.7)
-
-
-def test_a_callable_on_numbers_sees_them_as_one_column() -> None:
-    measure = resolve_metric(lambda y, said: -float(np.abs(y - said).sum()), None)
-    assert measure(np.array([1.0, 2.0]), np.array([[1.5], [2.0]])) == -0.5
-
-
-@pytest.mark.parametrize(
-    ("name", "classes", "known"),
-    [("precision", np.arange(2), "accuracy"), ("accuracy", None, "rmse")],
-)
-def test_an_unknown_measure_is_named_with_the_known_ones(
-    name: str, classes: Any, known: str
-) -> None:
-    with refused(ValueError, naming=[f"'{name}'", known]):
-        resolve_metric(name, classes)

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_classification
 
-from deepforest._features import AUGMENT, DATASET, Features
+from deepforest._features import AUGMENT, Features
+from deepforest._lightgbm import SETTINGS, new_dataset
 from deepforest.forest.binning import Binner
 
 RNG = np.random.default_rng(0)
@@ -67,7 +68,8 @@ def test_views_of_the_raw_features_are_made_once(
     raw_matrix, raw_binner, raw_dataset = there.binned(), there.binner, there.dataset()
     raw_bins = raw_matrix.columns[:3].copy()
     made = []
-    monkeypatch.setattr("deepforest._features._new_dataset", _remember(made))
+    for module in ("_features", "_lightgbm"):
+        monkeypatch.setattr(f"deepforest.{module}.new_dataset", _remember(made))
     for vectors in (FIRST, SECOND):
         there.add(vectors)
         assert there.binned() is raw_matrix
@@ -80,13 +82,11 @@ def test_views_of_the_raw_features_are_made_once(
 
 
 def _remember(made: list[tuple[int, ...]]) -> Any:
-    from deepforest._features import _new_dataset
-
-    def new_dataset(values: np.ndarray, categorical: list[int]) -> Any:
+    def remember(values: np.ndarray, categorical: list[int], n_jobs: int) -> Any:
         made.append(values.shape)
-        return _new_dataset(values, categorical)
+        return new_dataset(values, categorical, n_jobs)
 
-    return new_dataset
+    return remember
 
 
 def test_bins_of_vectors_are_learned_once_a_layer_from_the_rows_still_there() -> None:
@@ -153,7 +153,7 @@ def boosted(data: lightgbm.Dataset, target: np.ndarray) -> lightgbm.Booster:
     data = data.subset(np.arange(len(target))).construct()
     data.set_label(target)
     booster = lightgbm.Booster(
-        {**DATASET, "objective": "binary", "num_leaves": 8, "deterministic": True}, data
+        {**SETTINGS, "objective": "binary", "num_leaves": 8, "deterministic": True}, data
     )
     for _ in range(10):
         booster.update()
@@ -171,7 +171,7 @@ def test_a_widened_dataset_trains_like_a_fresh_one() -> None:
     there.dataset()
     there.add(vectors)
     stacked = np.hstack([values, vectors])
-    fresh = lightgbm.Dataset(stacked, params=DATASET).construct()
+    fresh = lightgbm.Dataset(stacked, params=SETTINGS).construct()
     ours, theirs = (boosted(data, target).predict(stacked) for data in (there.dataset(), fresh))
     assert np.abs(ours - theirs).mean() < 0.01
     assert ((ours > 0.5) == target).mean() > (
@@ -183,7 +183,7 @@ def test_a_dataset_of_vectors_alone_is_a_fresh_one() -> None:
     values, vectors, target = table()
     there = Features(values, NUMERIC, augment="stack", room=3, learning=True)
     there.add(vectors)
-    fresh = lightgbm.Dataset(vectors, params=DATASET).construct()
+    fresh = lightgbm.Dataset(vectors, params=SETTINGS).construct()
     ours, theirs = (boosted(data, target).predict(vectors) for data in (there.dataset(), fresh))
     np.testing.assert_array_equal(ours, theirs)
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_diabetes, load_iris
+from sklearn.datasets import load_diabetes, load_iris, make_classification
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
@@ -21,6 +23,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from deepforest._features import Features
 from deepforest._fit_jobs import FolderCheckpointer
+from deepforest._lightgbm import lightgbm_threads
 from deepforest.learners import (
     FITTED,
     CompletelyRandomForest,
@@ -404,6 +407,71 @@ def test_regression_is_about_right(kind: str) -> None:
         FitSlice(np.arange(300), held_out, None, 0),
     ).vectors
     assert 1 - np.mean((vectors[:, 0] - y[held_out]) ** 2) / y[held_out].var() > 0.3
+
+
+# --- boosted trees ---
+
+
+@pytest.mark.parametrize("n_classes", [3, 2, 0])
+def test_threads_do_not_change_boosted_trees(n_classes: int) -> None:
+    # LightGBM splits work among threads only if there are some thousand rows.
+    x, y = make_classification(4000, 20, n_informative=8, n_classes=3, random_state=0)
+    target = np.minimum(y, n_classes - 1).astype(np.int32) if n_classes else x[:, 0]
+    task = Target(target, n_classes)
+    weights = np.random.default_rng(0).random(4000)
+    rows, held_out = np.arange(3000), np.arange(3000, 4000)
+    one, three = (
+        fitted(
+            small("mart"),
+            features_of(x, n_jobs=n_jobs),
+            task,
+            FitSlice(rows, held_out, weights, 3, n_jobs),
+        )
+        for n_jobs in (1, 3)
+    )
+    assert one.model.pack().text == three.model.pack().text
+    np.testing.assert_array_equal(one.vectors, three.vectors)
+
+
+def test_fits_with_different_numbers_of_threads_at_the_same_time() -> None:
+    features, task = flowers()
+    learner = small("mart")
+    learner.prepare(features)
+    slices = [FitSlice(EVEN, ODD, None, 3, 1 + number % 3) for number in range(12)]
+    with ThreadPoolExecutor(6) as threads:
+        fits = list(threads.map(lambda part: learner.fit(features, task, part), slices))
+    for fit in fits:
+        np.testing.assert_array_equal(fit.vectors, fits[0].vectors)
+
+
+def test_a_fit_that_waits_for_threads_can_be_cancelled() -> None:
+    features, task = flowers()
+    learner = small("mart")
+    learner.prepare(features)
+
+    def cancel() -> None:
+        raise KeyboardInterrupt
+
+    with lightgbm_threads(2), ThreadPoolExecutor(1) as threads:
+        part = FitSlice(EVEN, ODD, None, 3, 1, cancel)
+        with pytest.raises(KeyboardInterrupt):
+            threads.submit(learner.fit, features, task, part).result(timeout=60)
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads the memory from /proc")
+def test_boosted_trees_do_not_hold_the_memory_of_their_training() -> None:
+    x = np.random.default_rng(0).standard_normal((600, 1500)).astype(np.float32)
+    features = Features(x, np.zeros(1500, bool), learning=True)
+    task = Target((x[:, 0] > 0).astype(np.int32), 2)
+    learner = small("mart", n_estimators=2, min_samples_leaf=5)
+    rows, held_out = np.arange(0, 600, 2), np.arange(1, 600, 2)
+    models, used = [], []
+    for seed in range(5):
+        models.append(fitted(learner, features, task, FitSlice(rows, held_out, None, seed)).model)
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        used.append(pages * os.sysconf("SC_PAGE_SIZE") / 2**20)
+    # The histograms of one fit take about 150 MB.
+    assert used[4] - used[1] < 150
 
 
 # --- as plain data ---

@@ -43,9 +43,8 @@ def test_the_answers_are_the_same(cascades, name, rows):
     np.testing.assert_array_equal(
         np.vstack([quick.predict_matrix(block) for block in blocks]), wanted
     )
-    boosters = [
-        model.booster for layer in quick.estimator.cascade.estimators_ for model in layer.models[0]
-    ]
+    first_layers = [cascade.layers[0] for cascade in quick.estimator.cascade.cascades_]
+    boosters = [model.booster for layer in first_layers for model in layer.models[0]]
     assert boosters and all(isinstance(booster, FastBooster) for booster in boosters)
 
 

@@ -51,11 +51,11 @@ def grow_directly(rows: TrainingRows, sample_weight: Any, class_weight: Any) -> 
     """The cascade that the library grows."""
     cascade = preset(
         "default",
-        learners=[dict(LEARNERS[0])],
-        folds=3,
+        learners=[{"kind": "random_forest", "n_estimators": 8, "max_depth": 4}],
+        cv=3,
         max_layers=2,
         patience=2,
-        metric="f1",
+        scoring="f1",
         class_weight=class_weight,
         categorical_features=rows.categorical,
         random_state=0,
@@ -64,7 +64,7 @@ def grow_directly(rows: TrainingRows, sample_weight: Any, class_weight: Any) -> 
 
 
 def scores(cascade: Any) -> list[float]:
-    return [record.score for record in cascade.layers_]
+    return [record.score for record in cascade.layer_records_]
 
 
 @pytest.mark.parametrize("weights", ["balanced", {"rare": 5.0}])
@@ -109,10 +109,11 @@ def test_row_weights_enter_the_scores_of_a_deep_forest(ctx: NodeContext) -> None
     assert of_node != pytest.approx(scores(grow(ctx, rare_class(), "none")))
 
 
+@pytest.mark.filterwarnings("ignore:.* is now named:FutureWarning")
 def test_script_of_an_earlier_version_still_trains_with_class_weights() -> None:
+    # These names and calls were in exported scripts.
     rows = steps.training_rows(rare_class(), class_weights="balanced")
     cascade = preset("default", learners=LEARNERS, folds=3, max_layers=1, random_state=0)
-    # These names and this line were in every exported script.
     cascade.fit(rows.matrix, rows.codes, sample_weight=rows.weights)
     plain = preset("default", learners=LEARNERS, folds=3, max_layers=1, random_state=0)
     plain.fit(rows.matrix, rows.codes)
@@ -194,3 +195,78 @@ def test_missing_time_is_refused_where_folds_must_be_by_time() -> None:
     said: list[str] = []
     assert folds(table, "auto", said).times is None
     assert any("'day'" in line and "single rows" in line for line in said)
+
+
+def test_time_with_few_values_is_refused_where_folds_must_be_by_time() -> None:
+    table = with_roles(at="time")
+    days = pa.array([1.0, 2.0] * 6)
+    table = table.with_data(table.data.set_column(3, "at", days))
+    with refused(field="folds_by", naming=["'at'", "different values"]):
+        folds(table, "time")
+    assert folds(table, "auto").times is None
+
+
+def test_a_single_group_is_refused() -> None:
+    table = with_roles(customer="group")
+    table = table.with_data(table.data.set_column(1, "customer", pa.array(["a"] * 12)))
+    with refused(field="folds_by", naming="'customer'"):
+        folds(table, "auto")
+
+
+# Validation rows
+
+
+def validated(table: Table, validation: Table, log: list[str] | None = None) -> TrainingRows:
+    said = [].append if log is None else log.append
+    return prepare(table, Encoding("codes", "float64"), validation=validation, log=said)
+
+
+def changed(table: Table, name: str, values: list[Any]) -> Table:
+    position = table.data.column_names.index(name)
+    return table.with_data(table.data.set_column(position, name, pa.array(values)))
+
+
+def test_validation_rows_are_encoded_like_training_rows() -> None:
+    train, later = with_roles(), with_roles()
+    # A category that training has not seen, in another order of columns.
+    later = changed(later, "device", ["new"] * 6 + ["a"] * 6)
+    later = later.with_data(later.data.select(later.data.column_names[::-1]))
+    rows = validated(train, later)
+    assert rows.validation is not None
+    matrix, y = rows.validation
+    np.testing.assert_array_equal(y, rows.y)
+    device = rows.encoder.names.index("device")
+    assert np.isnan(matrix[:6, device]).all()
+    np.testing.assert_array_equal(matrix[6:, device], rows.matrix[0, device])
+
+
+def test_weights_of_validation_rows_are_the_third_part() -> None:
+    weights = row_weights(400)
+    rows = validated(rare_class(), rare_class(w=weights))
+    assert rows.validation is not None
+    np.testing.assert_allclose(rows.validation[2], weights.to_numpy() / weights.to_numpy().mean())
+    assert rows.weights is None
+
+
+def test_validation_rows_without_a_class_are_left_out() -> None:
+    said: list[str] = []
+    later = changed(with_roles(), "class", [None, "yes", "no"] * 4)
+    rows = validated(with_roles(), later, said)
+    assert rows.validation is not None
+    assert len(rows.validation[1]) == 8
+    assert any(line.startswith("Validation rows: 4 of 12 rows") for line in said)
+
+
+BAD_VALIDATION = [
+    (lambda table: Table(table.data), ["no target"]),
+    (lambda table: changed(table, "class", ["no", "perhaps"] * 6), ["'perhaps'", "'no', 'yes'"]),
+    (lambda table: changed(table, "class", ["no"] * 12), ["only 'no'"]),
+    (lambda table: changed(table, "class", [None] * 12), ["no values"]),
+    (lambda table: table.with_data(table.data.drop_columns("x")), ["'x'"]),
+]
+
+
+@pytest.mark.parametrize(("change", "naming"), BAD_VALIDATION)
+def test_validation_rows_that_cannot_be_scored_are_named(change: Any, naming: list[str]) -> None:
+    with refused(naming=["validation rows", *naming]):
+        validated(with_roles(), change(with_roles()))
