@@ -88,7 +88,7 @@ class LayerRecord:
     - The sample weights are worth ``effective_size`` equally weighted rows.
     - ``rows_in`` came into the layer; ``rows_out`` left after it with a confidence above
       ``threshold`` (confidence screening), and the share ``error_out`` of these was wrong.
-    - ``probe`` says that only a quarter of its trees were grown, and the rest was not worth it.
+    - ``probe`` says that only one of several cascades got this layer, since it gained nothing.
     - ``kept`` says whether the layer is part of the model, ``reason`` why, in words.
     """
 
