@@ -52,7 +52,7 @@ def test_growth_shows_blind_scores_with_errors_beside_out_of_fold_scores():
 def test_growth_shows_which_layer_was_dropped_after_a_probe():
     layers = [honest(1, 0.90, 0.01), honest(2, 0.89, 0.02, kept=False, probe=True)]
     traces = named(plots.growth(layers, "accuracy", "Accuracy"))
-    assert list(traces["Dropped after a quarter of its trees"].x) == [2]
+    assert list(traces["Dropped after a probe"].x) == [2]
     assert not traces["Dropped layer"].x
 
 

@@ -485,7 +485,7 @@ def _layer_marks(records: Sequence[Layer]) -> list[go.Scatter]:
     marks = [_marks("Kept layer", kept, BLUE, "circle")]
     marks.append(_marks("Dropped layer", dropped, GREY, "circle-open"))
     if probes:
-        marks.append(_marks("Dropped after a quarter of its trees", probes, GREY, "diamond-open"))
+        marks.append(_marks("Dropped after a probe", probes, GREY, "diamond-open"))
     return marks
 
 
