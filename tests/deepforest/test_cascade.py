@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -547,7 +547,7 @@ def test_a_selector_leaves_few_features_and_prediction_still_takes_all() -> None
 class WatchedSelector(MartSelector):
     """Adds each copy that is fitted to a list."""
 
-    fitted: list[MartSelector] = []
+    fitted: ClassVar[list[MartSelector]] = []
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:  # noqa: N803
         self.fitted.append(self)

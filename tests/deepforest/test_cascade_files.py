@@ -28,12 +28,13 @@ from deepforest import (
     ScreenedForestClassifier,
 )
 from deepforest.persistence import BrokenModel
+from tests.deepforest.scripted_scores import keeps_every_layer
 from tests.expect import refused
 
 FOREST = {"kind": "random_forest", "n_estimators": 4}
 MART = {"kind": "mart", "n_estimators": 4, "min_samples_leaf": 5}
 X, Y = load_iris(return_X_y=True)
-WAY = {"cv": 2, "max_layers": 2, "patience": 2, "random_state": 0}
+WAY = {"cv": 3, "max_layers": 2, "patience": 2, "random_state": 0}
 MODELS: dict[str, Any] = {
     "gcforest": CascadeForestClassifier([FOREST, MART], **WAY),
     "out of bag": CascadeForestClassifier([FOREST, MART], class_vectors="oob", **WAY),
@@ -44,20 +45,11 @@ MODELS: dict[str, Any] = {
         [FOREST, MART], selector=MartSelector(2, n_estimators=3), **WAY
     ),
     "regression": CascadeForestRegressor([FOREST, MART], **WAY),
+    "per layer": CascadeForestClassifier([FOREST, MART], resampling="per_layer", **WAY),
     "mdDF": MarginForestClassifier([FOREST, MART], **WAY),
     "screening": ScreenedForestClassifier([FOREST, MART], error_share=0.9, **WAY),
-    "default": CascadeForestClassifier("random_forest", max_layers=1, cv=2),
+    "default": CascadeForestClassifier("random_forest", max_layers=1, cv=3),
 }
-
-
-def keeps_all() -> Callable[[np.ndarray, np.ndarray], float]:
-    calls: list[None] = []
-
-    def calls_so_far(truth: np.ndarray, said: np.ndarray) -> float:
-        calls.append(None)
-        return float(len(calls))
-
-    return calls_so_far
 
 
 def with_gaps() -> np.ndarray:
@@ -70,7 +62,7 @@ def with_gaps() -> np.ndarray:
 @pytest.mark.parametrize("name", MODELS)
 def test_a_loaded_cascade_predicts_the_same(name: str, tmp_path: Path) -> None:
     x = with_gaps()
-    model = clone(MODELS[name]).set_params(scoring=keeps_all()).fit(x, Y)
+    model = clone(MODELS[name]).set_params(scoring=keeps_every_layer()).fit(x, Y)
     model.save(tmp_path / "model")
     loaded = type(model).load(tmp_path / "model")
     np.testing.assert_array_equal(loaded._predict(x), model._predict(x))
@@ -127,7 +119,7 @@ def test_a_pickled_cascade_predicts_the_same(name: str, by: str) -> None:
 def test_parameters_come_back_and_the_copy_can_be_fitted_again(
     make: Any, params: dict[str, Any], tmp_path: Path
 ) -> None:
-    model = make([FOREST], cv=2, max_layers=1, **params).fit(X, Y)
+    model = make([FOREST], cv=3, max_layers=1, **params).fit(X, Y)
     model.save(tmp_path)
     loaded = make.load(tmp_path)
     for name, value in params.items():
@@ -141,7 +133,7 @@ def test_parameters_come_back_and_the_copy_can_be_fitted_again(
 
 def test_class_weights_of_ten_classes_and_more_do_not_break_the_seal(tmp_path: Path) -> None:
     y = np.arange(150) % 12
-    for make in (CascadeForestClassifier([FOREST], cv=2, max_layers=1), HistForestClassifier(3)):
+    for make in (CascadeForestClassifier([FOREST], cv=3, max_layers=1), HistForestClassifier(3)):
         model = make.set_params(class_weight={label: 1.0 + label for label in range(12)}).fit(X, y)
         model.save(tmp_path)
         loaded = type(model).load(tmp_path)
@@ -153,7 +145,7 @@ def test_class_weights_of_ten_classes_and_more_do_not_break_the_seal(tmp_path: P
 @pytest.mark.parametrize("as_object", [False, True])
 def test_labels_come_back_as_they_were(labels: list[Any], as_object: bool, tmp_path: Path) -> None:
     y = np.array(labels, dtype=object if as_object and isinstance(labels[0], str) else None)[Y]
-    model = CascadeForestClassifier([FOREST], cv=2, max_layers=1, random_state=0).fit(X, y)
+    model = CascadeForestClassifier([FOREST], cv=3, max_layers=1, random_state=0).fit(X, y)
     model.save(tmp_path)
     loaded = CascadeForestClassifier.load(tmp_path)
     assert loaded.classes_.dtype == model.classes_.dtype
@@ -186,7 +178,7 @@ def test_categories_of_a_table_come_back(kind: dict[str, Any], tmp_path: Path) -
 
 def test_saving_again_replaces_what_was_there(tmp_path: Path) -> None:
     CascadeForestClassifier([FOREST, MART], **WAY).fit(X, Y).save(tmp_path)
-    small = CascadeForestClassifier([FOREST], cv=2, max_layers=1, random_state=1).fit(X, Y)
+    small = CascadeForestClassifier([FOREST], cv=3, max_layers=1, random_state=1).fit(X, Y)
     small.save(tmp_path)
     np.testing.assert_array_equal(
         CascadeForestClassifier.load(tmp_path).predict_proba(X), small.predict_proba(X)
@@ -211,7 +203,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("saved") / "model"
     selector = MartSelector(3, n_estimators=3)
     CascadeForestClassifier(
-        [FOREST, MART], selector=selector, **{**WAY, "scoring": keeps_all()}
+        [FOREST, MART], selector=selector, **{**WAY, "scoring": keeps_every_layer()}
     ).fit(X, Y).save(folder)
     return folder
 
@@ -326,8 +318,17 @@ MANIFESTS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "a table that is a list": lambda content: content["model"].update(table=[1]),
     "a wider layer": lambda content: content["packs"]["layer-2"].update(n_features=99),
     "a threshold of text": lambda content: content["packs"]["layer-1"].update(threshold="high"),
-    "no folds": lambda content: content["packs"]["layer-1"].update(n_folds=[0, 0]),
-    "more folds": lambda content: content["packs"]["layer-1"].update(n_folds=[3, 2]),
+    "a learner without models": lambda content: content["packs"]["layer-1"].update(models=[[], []]),
+    "a model that is not there": lambda content: content["packs"]["layer-1"]["models"][0].append(
+        "layer-1-learner-1-fold-9"
+    ),
+    "models of another layer": lambda content: content["packs"]["layer-1"].update(
+        models=content["packs"]["layer-2"]["models"]
+    ),
+    "models that are a number": lambda content: content["packs"]["layer-1"].update(models=3),
+    "no cascades": lambda content: content["model"].update(n_cascades=0),
+    "too many cascades": lambda content: content["model"].update(n_cascades=4),
+    "cascades that are no number": lambda content: content["model"].update(n_cascades="two"),
     "a learner of unknown kind": lambda content: content["packs"][
         "layer-1-learner-1-fold-1"
     ].update(kind="oak"),

@@ -150,11 +150,12 @@ SHAPES = {
 }
 
 
+@pytest.mark.parametrize("resampling", ["nested", "per_layer"])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("make", CASCADES)
-def test_odd_shapes(make: Any, shape: str) -> None:
+def test_odd_shapes(make: Any, shape: str, resampling: str) -> None:
     x, y = SHAPES[shape]
-    model = make(FEW_OF_ALL, cv=3, max_layers=2, random_state=0).fit(x, y)
+    model = make(FEW_OF_ALL, resampling=resampling, cv=3, max_layers=2, random_state=0).fit(x, y)
     said = model._predict(x)
     assert np.isfinite(said).all()
     assert model.predict(x[:1]).shape == (1,)
@@ -205,7 +206,7 @@ def test_missing_values_are_learned_from() -> None:
     y = (rng.random(200) < 0.5).astype(int)
     x[y == 1, 0] = np.nan
     for learner in FEW_OF_ALL:
-        model = CascadeForestClassifier([learner], cv=2, max_layers=2, random_state=0).fit(x, y)
+        model = CascadeForestClassifier([learner], cv=3, max_layers=2, random_state=0).fit(x, y)
         assert model.score(x, y) > 0.9
 
 
@@ -300,12 +301,13 @@ def test_classes_may_be_anything_that_can_be_told_apart(names: Any) -> None:
         ({"learners": [42]}, ["42", "scikit-learn"]),
         ({"learners": [LinearSVC()]}, ["LinearSVC", "predict_proba"]),
         ({"scoring": "beauty"}, ["metric", "'beauty'", "accuracy", "balanced_accuracy", "auc"]),
+        ({"resampling": "all"}, ["resampling", "'all'", "'nested'", "'per_layer'"]),
         ({"augment": "add"}, ["augment", "'add'", "'concat'", "'stack'", "'none'"]),
         ({"class_vectors": "out"}, ["class_vectors", "'out'", "'folds'", "'oob'"]),
-        ({"cv": 1}, ["folds", "is 1", "from 2"]),
+        ({"cv": 1}, ["cv", "is 1", "from 2"]),
         ({"patience": 0}, ["patience", "is 0", "from 1"]),
         ({"max_layers": 1.5}, ["max_layers", "1.5", "from 1"]),
-        ({"tol": -1}, ["tolerance", "-1", "from 0"]),
+        ({"tol": -1}, ["tol", "-1", "from 0"]),
         ({"categorical_features": "all"}, ["categorical_features", "'all'"]),
         ({"categorical_features": [9]}, ["categorical_features", "column 9", "4"]),
         ({"class_weight": {7: 1.0}}, ["class_weight"]),

@@ -135,9 +135,11 @@ def test_what_a_killed_writer_left_beside_is_not_taken_for_a_result(
 
 # --- fits that were killed ---
 
-SETTINGS = {"cv": 2, "max_layers": 2, "patience": 2, "random_state": 3}
+SETTINGS = {"cv": 3, "max_layers": 2, "patience": 2, "random_state": 3}
 LEARNERS = [FOREST, {"kind": "completely_random_forest", "n_estimators": 4}, MART]
-FITS = 2 * 2 * len(LEARNERS)
+# Three cascades share the fits of the first layer: one without each pair of folds.
+FITS_OF_LAYERS = (3, 6)
+FITS = sum(FITS_OF_LAYERS) * len(LEARNERS)
 
 SCRIPT = f"""
 import sys
@@ -150,13 +152,13 @@ def tell(event):
 
 x, y = load_digits(return_X_y=True)
 model = CascadeForestClassifier({LEARNERS!r}, n_jobs=2, **{SETTINGS!r})
-model.fit(x[:400], y[:400], checkpoint=sys.argv[1], listener=tell)
+model.fit(x[:200], y[:200], checkpoint=sys.argv[1], listener=tell)
 """
 
 
 def digits() -> tuple[np.ndarray, np.ndarray]:
     x, y = load_digits(return_X_y=True)
-    return x[:400], y[:400]
+    return x[:200], y[:200]
 
 
 class Told:
@@ -196,7 +198,7 @@ def killed_when(state: str, times: int, folder: Path) -> Told:
     "kills",
     [
         [("finished", FITS // 2 + 1)],
-        pytest.param([("finished", 1), ("started", 5), ("finished", 3)], marks=pytest.mark.slow),
+        pytest.param([("finished", 2), ("started", 6), ("finished", 6)], marks=pytest.mark.slow),
     ],
     ids=["once", "again and again"],
 )
@@ -209,7 +211,8 @@ def test_a_fit_that_is_killed_repeats_nothing_and_ends_the_same(
         assert told["kept"] == finished
         assert told["started"].isdisjoint(finished)
         finished |= told["finished"]
-    assert len(finished) > FITS / 2  # it died in the second layer
+    in_first = {key for key in finished if key.startswith("layer-1-")}
+    assert len(finished) > len(in_first) == FITS_OF_LAYERS[0] * len(LEARNERS)  # died in the second
 
     x, y = digits()
     told = Told()
@@ -259,7 +262,8 @@ X, Y = load_iris(return_X_y=True)
         {"class_weight": {0: 1, 1: 2, 2: 3}},
         {"random_state": 4},
         {"random_state": None},
-        {"cv": 3},
+        {"cv": 4},
+        {"resampling": "per_layer"},
         {"class_vectors": "oob"},
         {"augment": "stack"},
         {"learners": [FOREST, {**MART, "n_estimators": 2}]},
@@ -295,7 +299,7 @@ def test_what_does_not_change_the_fits_takes_them_up(other: dict[str, Any], tmp_
     _, first = fit(tmp_path)
     model, told = fit(tmp_path, **other)
     assert told["kept"] <= first["finished"]
-    assert len(told["kept"]) == 4 * len(model.layer_records_)
+    assert len(told["kept"]) == 2 * sum(FITS_OF_LAYERS[: len(model.layer_records_)])
     assert not told["started"]
 
 
@@ -303,14 +307,15 @@ def test_more_layers_are_grown_on_those_that_are_there(tmp_path: Path) -> None:
     _, first = fit(tmp_path, max_layers=1)
     model, told = fit(tmp_path)
     assert told["kept"] == first["finished"]
-    assert told["started"] == {key.replace("layer-1", "layer-2") for key in first["finished"]}
+    assert {key.split("-")[1] for key in told["started"]} == {"2"}
+    assert len(told["started"]) == 2 * FITS_OF_LAYERS[1]
     np.testing.assert_array_equal(model.predict_proba(X), fit(None)[0].predict_proba(X))
 
 
 def test_a_fit_without_random_state_goes_on_where_it_was(tmp_path: Path) -> None:
     first, _ = fit(tmp_path, random_state=None)
     again, told = fit(tmp_path, random_state=None)
-    assert len(told["kept"]) == 4 * len(again.layer_records_)
+    assert len(told["kept"]) == 2 * sum(FITS_OF_LAYERS[: len(again.layer_records_)])
     np.testing.assert_array_equal(again.oof_output_, first.oof_output_)
 
 
@@ -324,12 +329,17 @@ def test_a_random_state_that_moved_on_is_another_seed(tmp_path: Path) -> None:
 def test_a_selector_that_chose_other_columns_starts_anew(tmp_path: Path) -> None:
     noise = np.random.default_rng(0).random((150, 8))
     chosen: set[tuple[int, ...]] = set()
+    taken_up = 0
     for seed in range(4):
         selector = MartSelector(2, n_estimators=1, random_state=seed)
         model, told = fit(tmp_path, x=noise, selector=selector, max_layers=1)
-        assert bool(told["kept"]) == (tuple(model.selected_) in chosen)
-        chosen.add(tuple(model.selected_))
-    assert len(chosen) > 1
+        own = {(number, *each.selected) for number, each in enumerate(model.cascades_)}
+        # Each cascade has selected columns itself: it has its own fits, two of each learner.
+        assert len(told["kept"]) == 2 * 2 * len(own & chosen)
+        taken_up += len(told["kept"])
+        chosen |= own
+    assert len(chosen) > 3
+    assert taken_up > 0
 
 
 def test_columns_of_another_type_start_anew(tmp_path: Path) -> None:
@@ -343,7 +353,7 @@ def test_columns_of_another_type_start_anew(tmp_path: Path) -> None:
 
 def test_a_broken_result_is_fitted_again(tmp_path: Path) -> None:
     first, _ = fit(tmp_path)
-    (broken,) = tmp_path.glob("*/layer-1-learner-2-fold-1")
+    (broken,) = tmp_path.glob("*/layer-1-learner-2-fold-1-2")
     (broken / "result.txt").write_text("tree\n")
     again, told = fit(tmp_path)
     assert told["started"] == {broken.name}
@@ -352,7 +362,7 @@ def test_a_broken_result_is_fitted_again(tmp_path: Path) -> None:
 
 def test_a_result_of_another_version_is_fitted_again(tmp_path: Path) -> None:
     first, _ = fit(tmp_path)
-    keys = ["layer-1-learner-1-fold-1", "layer-1-learner-2-fold-1"]
+    keys = ["layer-1-learner-1-fold-1-2", "layer-1-learner-2-fold-1-2"]
     for key in keys:
         (path,) = tmp_path.glob(f"*/{key}")
         folder = FolderCheckpointer(path.parent)
@@ -379,8 +389,8 @@ def test_any_checkpointer_will_do() -> None:
 
     memory = Memory()
     fit(memory)
-    assert len(memory) == 8
-    assert len(fit(memory)[1]["kept"]) == 8
+    assert len(memory) == 2 * sum(FITS_OF_LAYERS)
+    assert len(fit(memory)[1]["kept"]) == 2 * sum(FITS_OF_LAYERS)
     assert not fit(memory, random_state=9)[1]["kept"]
 
 
@@ -388,11 +398,11 @@ def test_regression_goes_on_as_well(tmp_path: Path) -> None:
     predicted = []
     for _ in range(2):
         told = Told()
-        model = CascadeForestRegressor([FOREST, MART], cv=2, max_layers=1, random_state=0)
+        model = CascadeForestRegressor([FOREST, MART], cv=3, max_layers=1, random_state=0)
         predicted.append(
             model.fit(X[:, :3], X[:, 3], checkpoint=tmp_path, listener=told).predict(X[:, :3])
         )
-    assert len(told["kept"]) == 4
+    assert len(told["kept"]) == 2 * FITS_OF_LAYERS[0]
     np.testing.assert_array_equal(*predicted)
 
 
@@ -408,9 +418,9 @@ def fitted_pack() -> Pack:
             kept[key] = pack
 
     x, y = load_iris(return_X_y=True)
-    CascadeForestClassifier(["random_forest"], cv=2, max_layers=1, random_state=0).fit(
-        x, y, checkpoint=Memory()
-    )
+    CascadeForestClassifier(
+        ["random_forest"], resampling="per_layer", cv=2, max_layers=1, random_state=0
+    ).fit(x, y, checkpoint=Memory())
     return next(iter(kept.values()))
 
 

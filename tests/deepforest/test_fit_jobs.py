@@ -1,4 +1,4 @@
-"""Graphs of jobs: order, workers, events, failures, cancellation, executors."""
+"""Jobs of a layer: workers, events, failures, cancellation, executors."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from deepforest import CascadeForestClassifier
 from deepforest._fit_jobs import (
     FitCancelled,
     FitEvent,
+    FitJob,
     FolderCheckpointer,
     Interrupt,
-    Job,
     JobRunner,
 )
 from deepforest.persistence import Pack
@@ -51,11 +51,11 @@ def unpacked(pack: Pack) -> int:
     return int(pack.about["value"])
 
 
-def job(key: str, work: Callable[..., Any], *needs: str) -> Job:
-    return Job(key, work, needs, packed, unpacked)
+def job(key: str, work: Callable[..., Any]) -> FitJob:
+    return FitJob(key, work, packed, unpacked)
 
 
-def run(jobs: list[Job], n_jobs: int = 1, **settings: Any) -> dict[str, Any]:
+def run(jobs: list[FitJob], n_jobs: int = 1, **settings: Any) -> dict[str, Any]:
     with JobRunner(n_jobs, **settings) as runner:
         return runner.run(jobs)
 
@@ -68,33 +68,16 @@ def fail(message: str = "broken") -> None:
     raise RuntimeError(message)
 
 
-# --- order ---
+# --- workers ---
 
 
-def test_results_come_by_key_and_needs_are_handed_over_in_their_order() -> None:
-    jobs = [
-        job("sum", lambda a, b: 10 * a + b, "two", "one"),
-        job("one", lambda: 1),
-        job("two", lambda: 2),
-        job("next", lambda total: total + 1, "sum"),
-    ]
-    assert run(jobs, 2) == {"one": 1, "two": 2, "sum": 21, "next": 22}
+def test_results_come_by_key() -> None:
+    jobs = [job(str(number), partial(int, str(number))) for number in range(5)]
+    assert run(jobs, 2) == {str(number): number for number in range(5)}
 
 
 def test_no_jobs_give_no_results() -> None:
     assert run([]) == {}
-
-
-def test_a_job_starts_as_soon_as_its_own_inputs_are_there() -> None:
-    """The slow job ends only once the one that depends on the quick job has run."""
-    after_quick = threading.Event()
-    jobs = [
-        job("slow", lambda: wait_for(after_quick) or 1),
-        job("quick", lambda: 2),
-        job("after quick", lambda _: after_quick.set() or 3, "quick"),
-        job("after both", lambda a, b: a + b, "slow", "quick"),
-    ]
-    assert run(jobs, 2)["after both"] == 3
 
 
 def test_all_workers_are_busy_and_no_more_than_those() -> None:
@@ -103,7 +86,7 @@ def test_all_workers_are_busy_and_no_more_than_those() -> None:
 
     def listen(event: FitEvent) -> None:
         nonlocal under_way, most
-        under_way += 1 if event.state == "started" else -1
+        under_way += {"waiting": 0, "started": 1}.get(event.state, -1)
         most = max(most, under_way)
 
     with ThreadPoolExecutor(8) as wide:  # the executor has more workers than are asked for
@@ -111,25 +94,10 @@ def test_all_workers_are_busy_and_no_more_than_those() -> None:
     assert most == 3
 
 
-@pytest.mark.parametrize(
-    ("jobs", "named"),
-    [
-        ([job("a", lambda: 1), job("b", lambda _: 2, "nowhere")], "b"),
-        ([job("b", lambda _: 1, "c"), job("c", lambda _: 1, "b")], "b, c"),
-        ([job("b", lambda _: 1, "b")], "b"),
-    ],
-    ids=["unknown", "circle", "itself"],
-)
-def test_a_need_that_no_job_gives_is_an_error(jobs: list[Job], named: str) -> None:
-    with pytest.raises(ValueError) as caught:
-        run(jobs, 2)
-    assert str(caught.value).endswith(f": {named}")
-
-
 # --- events ---
 
 
-def test_events_are_told_in_order_on_the_thread_that_runs_the_graph() -> None:
+def test_events_are_told_in_order_on_the_thread_that_runs_the_jobs() -> None:
     told: list[tuple[str, str]] = []
     threads: set[threading.Thread] = set()
 
@@ -137,10 +105,13 @@ def test_events_are_told_in_order_on_the_thread_that_runs_the_graph() -> None:
         told.append((event.key, event.state))
         threads.add(threading.current_thread())
 
-    jobs = [job("a", lambda: 1), job("b", lambda a: a, "a"), job("c", lambda b: fail(), "b")]
+    jobs = [job("a", lambda: 1), job("b", lambda: 2), job("c", fail)]
     with pytest.raises(RuntimeError, match="broken"):
-        run(jobs, 2, listener=listen, checkpointer=Memory(a=1))
+        run(jobs, 1, listener=listen, checkpointer=Memory(a=1))
     assert told == [
+        ("a", "waiting"),
+        ("b", "waiting"),
+        ("c", "waiting"),
         ("a", "kept"),
         ("b", "started"),
         ("b", "finished"),
@@ -157,7 +128,13 @@ def test_a_finished_or_kept_event_brings_the_result() -> None:
         listener=lambda event: results.update({(event.key, event.state): event.result}),
         checkpointer=Memory(a=7),
     )
-    assert results == {("a", "kept"): 7, ("b", "started"): None, ("b", "finished"): 2}
+    assert results == {
+        ("a", "waiting"): None,
+        ("b", "waiting"): None,
+        ("a", "kept"): 7,
+        ("b", "started"): None,
+        ("b", "finished"): 2,
+    }
 
 
 def test_a_finished_job_is_kept_before_it_is_told() -> None:
@@ -168,20 +145,19 @@ def test_a_finished_job_is_kept_before_it_is_told() -> None:
         checkpointer=memory,
         listener=lambda event: kept.append("a" in memory.kept),
     )
-    assert kept == [False, True]
+    assert kept == [False, False, True]  # waiting, started, finished
 
 
 # --- what was kept ---
 
 
-def test_kept_results_feed_the_jobs_that_need_them() -> None:
-    chain = [job("0", lambda: fail())]
-    chain += [job(str(n), lambda _: fail(), str(n - 1)) for n in range(1, 30)]
-    jobs = [
-        job("last", lambda value: value + 1, "29"),
-        *reversed(chain),
-    ]  # each is ready one look later
-    assert run(jobs, checkpointer=Memory(**{str(n): n for n in range(30)}))["last"] == 30
+def test_results_that_were_kept_are_not_worked_out_again() -> None:
+    jobs = [job(str(number), fail) for number in range(30)]
+    kept = {str(number): number for number in range(30)}
+    assert run([*jobs, job("last", lambda: 30)], checkpointer=Memory(**kept)) == {
+        **kept,
+        "last": 30,
+    }
 
 
 def test_what_cannot_be_unpacked_is_worked_out_again() -> None:
@@ -195,7 +171,7 @@ def test_what_cannot_be_unpacked_is_worked_out_again() -> None:
 def test_jobs_without_pack_are_worked_out_every_time(tmp_path: Path) -> None:
     runs: list[int] = []
     for _ in range(2):
-        run([Job("a", lambda: runs.append(1))], checkpointer=FolderCheckpointer(tmp_path))
+        run([FitJob("a", lambda: runs.append(1))], checkpointer=FolderCheckpointer(tmp_path))
     assert len(runs) == 2
     assert not list(tmp_path.iterdir())
 
@@ -229,23 +205,22 @@ def test_after_a_failure_what_runs_is_finished_and_kept_and_nothing_new_starts()
         job("beside", lambda: wait_for(failed) or 5),
         job("bad", fail),
         job("ready", lambda: 6),
-        job("after", lambda _: 7, "beside"),
     ]
     with pytest.raises(RuntimeError, match="broken"):
         run(jobs, 2, checkpointer=memory, listener=listen)
     assert started == ["beside", "bad"]
     assert list(memory.kept) == ["beside"]
-    assert run([jobs[0], jobs[3]], checkpointer=memory) == {"beside": 5, "after": 7}
+    assert run([jobs[0], jobs[2]], checkpointer=memory) == {"beside": 5, "ready": 6}
 
 
 def test_a_learner_that_fails_is_named_and_the_others_are_kept(tmp_path: Path) -> None:
     x, y = load_iris(return_X_y=True)
     learners = [{"kind": "random_forest", "n_estimators": 3}, KNeighborsClassifier(1000)]
     with pytest.raises(ValueError, match="n_neighbors") as caught:
-        CascadeForestClassifier(learners, cv=2, random_state=0).fit(x, y, checkpoint=tmp_path)
+        CascadeForestClassifier(learners, cv=3, random_state=0).fit(x, y, checkpoint=tmp_path)
     [note] = caught.value.__notes__
-    assert note.endswith(" layer-1-learner-2-fold-1")
-    assert len(list(tmp_path.rglob("forest.json"))) == 2
+    assert note.endswith(" layer-1-learner-2-fold-1-2")  # without the folds 1 and 2
+    assert len(list(tmp_path.rglob("forest.json"))) == 2  # the forests that came before
 
 
 # --- cancellation ---
@@ -297,7 +272,7 @@ def test_ctrl_c_does_not_wait_for_long_work() -> None:
                 inside.set()
                 runner.interrupt()
 
-        runner.run([job("endless", endless), Job("quick", lambda: wait_for(inside))])
+        runner.run([job("endless", endless), FitJob("quick", lambda: wait_for(inside))])
     assert time.monotonic() < deadline
 
 
@@ -318,7 +293,7 @@ def test_a_fit_that_would_take_minutes_is_cancelled_in_the_middle_of_a_job(kind:
                 finished.append(event.key) if event.state == "finished" else None
             ),
         )
-    assert finished == ["layer-1-folds"]
+    assert finished == []
 
 
 def test_an_interrupt_in_another_process_never_raises() -> None:
@@ -347,7 +322,7 @@ class Counting(Executor):
 
 def test_a_given_executor_is_used_and_left_open() -> None:
     executor = Counting()
-    assert run([job("a", lambda: 1), job("b", lambda a: a + 1, "a")], executor=executor)["b"] == 2
+    assert run([job("a", lambda: 1), job("b", lambda: 2)], executor=executor)["b"] == 2
     assert (executor.submitted, executor.closed) == (2, False)
 
 
@@ -371,7 +346,7 @@ def cascade(**settings: Any) -> CascadeForestClassifier:
         KNeighborsClassifier(3),
     ]
     settings = {
-        "cv": 2,
+        "cv": 3,
         "max_layers": 2,
         "patience": 2,
         "scoring": "log_loss",
@@ -409,9 +384,9 @@ def test_a_fit_in_processes_that_is_cancelled_ends_after_the_running_jobs(
             x,
             y,
             executor=processes,
-            cancelled=lambda: "layer-1-learner-1-fold-1" in finished,
+            cancelled=lambda: "layer-1-learner-1-fold-1-2" in finished,
             listener=lambda event: (
                 finished.append(event.key) if event.state == "finished" else None
             ),
         )
-    assert "layer-1-learner-4-fold-2" not in finished
+    assert "layer-1-learner-4-fold-2-3" not in finished

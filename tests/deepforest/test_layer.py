@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,18 +12,21 @@ from sklearn.linear_model import LinearRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 
-from deepforest import _layer as layers
 from deepforest._features import Features
-from deepforest._fit_jobs import FitEvent, JobRunner
+from deepforest._fit_jobs import JobRunner
 from deepforest._layer import (
     FitResult,
     LayerFit,
     LayerPlan,
-    draw_folds,
+    LayerReader,
+    PlannedFit,
     fit_layer,
     gather_vectors,
+    n_fits,
+    pack_layers,
     seed_of,
 )
+from deepforest._resampling import CascadeRows, draw_folds, nested, per_layer
 from deepforest.learners import Fit, FitSlice, Fitted, Learner, Target, make_learners
 from deepforest.persistence import Pack
 
@@ -39,24 +42,39 @@ def iris() -> tuple[Features, Target]:
     return Features(x, np.zeros(4, bool), learning=True), task_of(y, 3)
 
 
-def fit(
-    learners: Any, features: Features, task: Target, *, n_jobs: int = 1, **settings: Any
-) -> LayerFit:
-    plan = {
-        "number": 1,
-        "rows": np.arange(len(features)),
-        "weights": None,
-        "out_of_bag": False,
-        "folds": 3,
-        "seed": 7,
-    }
-    with JobRunner(n_jobs, listener=settings.pop("listener", None)) as runner:
-        return fit_layer(
-            LayerPlan(learners=make_learners(learners), **{**plan, **settings}),
-            features,
-            task,
-            runner,
-        )
+@dataclass
+class Cascade:
+    """What a layer needs of a cascade that grows."""
+
+    features: Features
+
+    def see(self) -> Features:
+        return self.features
+
+
+def fit(learners: Any, features: Features, task: Target, **settings: Any) -> LayerFit:
+    """Fit a layer in the papers' way: one cascade, with folds of all its rows."""
+    n_folds, seed = settings.pop("folds", 3), settings.get("seed", 7)
+    rows = settings.pop("rows", np.arange(len(features)))
+    folds = draw_folds(rows, task, n_folds, seed)
+    [whole] = per_layer(rows)
+    return fit_cascades(learners, features, task, [replace(whole, folds=folds)], **settings)[0]
+
+
+def fit_cascades(
+    learners: Any,
+    features: Features,
+    task: Target,
+    rows: list[CascadeRows],
+    *,
+    n_jobs: int = 1,
+    listener: Any = None,
+    **settings: Any,
+) -> list[LayerFit]:
+    plan = {"number": 1, "weights": None, "out_of_bag": False, "seed": 7, **settings}
+    plans = [LayerPlan(learners=make_learners(learners), rows=each, **plan) for each in rows]
+    with JobRunner(n_jobs, listener=listener) as runner:
+        return fit_layer(plans, [Cascade(features)] * len(rows), task, runner)
 
 
 def small(kind: str, **settings: Any) -> dict[str, Any]:
@@ -259,7 +277,10 @@ def test_rows_that_no_tree_left_out_get_what_is_typical(n_classes: int) -> None:
     task = task_of([0, 2, 1, 1, 2, 1], n_classes)
     told = np.full((4, task.n_outputs), 0.5, np.float32)
     told[2] = np.nan
-    vectors = gather_vectors(rows, task, True, [], FitResult(Silent(), told, 0.0))
+    [whole] = per_layer(rows)
+    plan = LayerPlan(1, (), whole, None, True, 0)
+    fits = [PlannedFit("", (), Spy(), rows, rows[:0], True, 0)]
+    vectors = gather_vectors(plan, fits, [FitResult(Silent(), told, 0.0)], task)
     np.testing.assert_allclose(vectors[3], [0.25, 0.75, 0] if n_classes else [0.75])
     np.testing.assert_allclose(vectors[[0, 2, 5]], 0.5)
     np.testing.assert_allclose(vectors[[1, 4]], 0)
@@ -294,7 +315,7 @@ def test_a_layer_is_the_same_after_it_was_packed() -> None:
         np.array([0.5, 1.0]),
         0.9,
     )
-    again = layers.unpack_layer(layers.pack_layer(layer, 2), 2, 3)
+    again = LayerReader(pack_layers([[layer]]), 3).read(1, 1)
     vectors = layer.vectors(features)
     np.testing.assert_array_equal(again.vectors(features), vectors)
     np.testing.assert_array_equal(again.combine(vectors), layer.combine(vectors))
@@ -307,17 +328,106 @@ def test_a_layer_is_the_same_after_it_was_packed() -> None:
     )
 
 
-def test_a_learners_vectors_are_gathered_as_soon_as_its_own_fits_are_there() -> None:
-    told: list[str] = []
+# --- several cascades ---
 
-    def listen(event: FitEvent) -> None:
-        if event.state == "finished":
-            told.append(event.key)
 
-    fit([small("random_forest"), small("extra_trees")], *iris(), listener=listen, folds=2)
-    assert told.index("layer-1-learner-1") < told.index("layer-1-learner-2-fold-2")
-    assert set(told) == {
-        "layer-1-folds",
-        *(f"layer-1-learner-{learner}-fold-{fold}" for learner in (1, 2) for fold in (1, 2)),
-        *(f"layer-1-learner-{learner}" for learner in (1, 2)),
-    }
+def nested_rows(n_folds: int, rows: np.ndarray | None = None) -> list[CascadeRows]:
+    _, task = iris()
+    return nested(np.arange(150) if rows is None else rows, task, n_folds, 3, None)
+
+
+def keys_of(event_states: list[tuple[str, str]], state: str) -> list[str]:
+    return [key for key, found in event_states if found == state]
+
+
+@pytest.mark.parametrize("out_of_bag", [False, True])
+@pytest.mark.parametrize("n_folds", [2, 3, 4, 5])
+def test_cascades_share_the_fits_of_the_first_layer(n_folds: int, out_of_bag: bool) -> None:
+    """Without folds i and j there is one fit; out of bag, one for each cascade."""
+    learners = [small("random_forest", n_estimators=4), GaussianNB()]
+    for number in (1, 2):
+        events: list[tuple[str, str]] = []
+        features, task = iris()
+        fits = fit_cascades(
+            learners,
+            features,
+            task,
+            nested_rows(n_folds),
+            number=number,
+            out_of_bag=out_of_bag,
+            listener=lambda event, events=events: events.append((event.key, event.state)),
+        )
+        finished = keys_of(events, "finished")
+        assert len(finished) == len(set(finished))
+        assert sorted(finished) == sorted(keys_of(events, "waiting"))
+        made = make_learners(learners)
+        assert len(finished) == n_fits(made, out_of_bag, n_folds, True, first=number == 1)
+        pairs = n_folds * max(n_folds - 1, 2)
+        if number == 1 and n_folds > 2:
+            pairs //= 2
+        assert len(finished) == (n_folds if out_of_bag else pairs) + pairs
+        for each in fits:
+            n_models = [len(models) for models in each.layer.models]
+            assert n_models == [1 if out_of_bag else max(n_folds - 1, 2), max(n_folds - 1, 2)]
+
+
+def test_a_fit_without_two_folds_serves_the_cascades_that_are_blind_to_one_of_them() -> None:
+    log: list[FitSlice] = []
+    features, task = iris()
+    rows = nested_rows(3)
+    fits = fit_cascades([Spy(log=log)], features, task, rows)
+    folds = [each.blind for each in rows]
+    assert len(log) == 3
+    for part in log:
+        # It learns from one of three folds and predicts the two others.
+        [learned] = [fold for fold in folds if np.array_equal(fold, part.rows)]
+        others = np.sort(np.concatenate([fold for fold in folds if fold is not learned]))
+        np.testing.assert_array_equal(part.held_out, others)
+    models = [fit.layer.models[0] for fit in fits]
+    for one in range(3):
+        for other in range(one):
+            assert len({id(model) for model in models[one]} & {id(m) for m in models[other]}) == 1
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_no_fit_of_a_cascade_learns_from_rows_it_is_blind_to(number: int) -> None:
+    """Also in later layers, where some rows have left."""
+    left = np.arange(0, 150, 7)
+    rows = []
+    for each in nested_rows(4):
+        folds = [np.setdiff1d(fold, left) for fold in each.folds or []]
+        training, blind = np.setdiff1d(each.training, left), np.setdiff1d(each.blind, left)
+        rows.append(replace(each, training=training, folds=folds, blind=blind))
+    for each in rows:
+        log: list[FitSlice] = []
+        features, task = iris()
+        fit_cascades([Spy(log=log)], features, task, [each], number=number)
+        assert len(log) == 3
+        for part in log:
+            assert not np.isin(part.rows, each.blind).any()
+            assert not np.isin(part.rows, left).any()
+            assert np.isin(each.blind, part.held_out).all()
+        # Each training row is predicted by the one fit that did not learn from it.
+        learned = np.concatenate([part.rows for part in log])
+        np.testing.assert_array_equal(np.bincount(learned, minlength=150)[each.training], 2)
+
+
+def test_rows_a_cascade_is_blind_to_get_the_mean_of_its_fits() -> None:
+    features, task = iris()
+    rows = nested_rows(4)
+    for fit_of_cascade, each in zip(
+        fit_cascades([small("random_forest")], features, task, rows), rows, strict=True
+    ):
+        new = fit_of_cascade.layer.vectors(features)
+        np.testing.assert_allclose(
+            fit_of_cascade.vectors[0][each.blind], new[0][each.blind], atol=1e-6
+        )
+        assert np.isfinite(fit_of_cascade.vectors).all()
+
+
+def test_fits_of_nested_folds_share_the_trees_of_a_forest() -> None:
+    features, task = iris()
+    learners = [small("random_forest", n_estimators=12), small("mart", n_estimators=6)]
+    [forest, mart] = fit_cascades(learners, features, task, nested_rows(4))[0].layer.models
+    assert [len(model.forest.roots) - 1 for model in forest] == [4, 4, 4]
+    assert [model.booster.num_trees() for model in mart] == [18, 18, 18]  # a tree for each class

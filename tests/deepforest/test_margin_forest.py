@@ -11,12 +11,15 @@ from scipy.optimize import minimize, minimize_scalar
 from sklearn.datasets import load_digits, load_iris, make_classification
 
 from deepforest import MarginForestClassifier, preset
+from deepforest._grow import GrowingCascade, TrainingData
+from deepforest.margin_forest import MarginStrategy
 from deepforest.margins import effective_size, margin_loss, margins, row_weights
 
 FEW = [
     {"kind": "random_forest", "n_estimators": 10, "count": 2},
     {"kind": "completely_random_forest", "n_estimators": 10},
 ]
+PAPER: dict[str, Any] = {"resampling": "per_layer", "cv": 2, "random_state": 0}
 X, Y = load_iris(return_X_y=True)
 
 
@@ -24,22 +27,39 @@ X, Y = load_iris(return_X_y=True)
 def digits(**params: Any) -> MarginForestClassifier:
     x, y = load_digits(return_X_y=True)
     return MarginForestClassifier(
-        FEW, cv=3, max_layers=4, patience=4, random_state=0, **params
+        FEW, resampling="per_layer", cv=3, max_layers=4, patience=4, random_state=0, **params
     ).fit(x, y)
+
+
+class WatchedStrategy(MarginStrategy):
+    """Adds the outputs of the layers, and the weights after each, to lists of the model."""
+
+    def __init__(self, model: Watched, *settings: Any) -> None:
+        super().__init__(*settings)
+        self.model = model
+
+    def advance(self, cascade: GrowingCascade, vectors: np.ndarray, data: TrainingData) -> None:
+        super().advance(cascade, vectors, data)
+        self.model.said_ = list(cascade.layer_outputs)
+        self.model.weights_.append(cascade.weights)
 
 
 class Watched(MarginForestClassifier):
     """Keeps what each layer said of the training rows, and the weights after it."""
 
-    def _combine_layer(self, fit: Any, state: Any) -> None:
-        super()._combine_layer(fit, state)
-        self.said_ = list(state.layer_outputs)
-        self.weights_ = [*getattr(self, "weights_", []), state.weights]
+    def fit(self, *data: Any, **options: Any) -> Watched:
+        self.weights_: list[Any] = []
+        return super().fit(*data, **options)
+
+    def _strategy(self) -> WatchedStrategy:
+        settings = (self.gamma, self.mu, self.depth_step, self.joint_alphas, self.reweight)
+        return WatchedStrategy(self, *settings)
 
 
 def watched(**params: Any) -> tuple[Watched, np.ndarray]:
     """A fitted forest and the margins of its layers, rows × layers."""
-    model = Watched(FEW, cv=2, max_layers=3, patience=3, random_state=0, **params).fit(X, Y)
+    settings = {**PAPER, "max_layers": 3, "patience": 3}
+    model = Watched(FEW, **settings, **params).fit(X, Y)
     return model, np.column_stack([margins(said, Y) for said in model.said_])
 
 
@@ -111,7 +131,7 @@ def test_rows_of_later_layers_weigh_what_their_margins_cost() -> None:
 
 def test_given_weights_stay_when_rows_are_weighed_anew() -> None:
     given = 1 + Y.astype(float)
-    model = Watched(FEW, cv=2, max_layers=1, random_state=0).fit(X, Y, given)
+    model = Watched(FEW, max_layers=1, **PAPER).fit(X, Y, given)
     margin = margins(model.said_[0], Y) * model.layer_records_[0].alphas[0]
     expected = row_weights(margin, 0.8, 0.05) * given
     np.testing.assert_allclose(
@@ -175,7 +195,7 @@ def test_random_forests_grow_deeper_with_the_layers(
         {"kind": "completely_random_forest", "n_estimators": 3},
     ]
     model = MarginForestClassifier(
-        learners, depth_step=depth_step, cv=2, max_layers=3, patience=3, random_state=0
+        learners, depth_step=depth_step, max_layers=3, patience=3, **PAPER
     )
     records = model.fit(X, Y).layer_records_
     assert [record.learners[0].settings["max_depth"] for record in records] == depths

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from deepforest.mixture import blend_weights, mixture_weights
 from scipy.optimize import minimize
+
+from deepforest.cascade import blend_weights, mixture_weights
 
 
 def likelihood(weights: np.ndarray, given: np.ndarray, row_weight: np.ndarray) -> float:

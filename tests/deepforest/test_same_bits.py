@@ -35,7 +35,7 @@ FORESTS = [
     for kind in ("random_forest", "completely_random_forest", "extra_trees")
 ]
 LEARNERS = [*FORESTS, {"kind": "mart", "n_estimators": 4}]
-SMALL = {"cv": 2, "max_layers": 2, "patience": 2, "random_state": 0}
+SMALL = {"cv": 3, "max_layers": 2, "patience": 2, "random_state": 0}
 MODELS: dict[str, tuple[Any, Any]] = {
     "cascade": (CascadeForestClassifier(LEARNERS, **SMALL), Y),
     "cascade of two classes": (CascadeForestClassifier(LEARNERS, **SMALL), Y % 2),
@@ -45,6 +45,10 @@ MODELS: dict[str, tuple[Any, Any]] = {
     ),
     "cascade on selected columns": (
         CascadeForestClassifier(LEARNERS, selector=MartSelector(20, n_estimators=4), **SMALL),
+        Y,
+    ),
+    "cascade in the papers' way": (
+        CascadeForestClassifier(LEARNERS, resampling="per_layer", **SMALL),
         Y,
     ),
     "mdDF": (MarginForestClassifier(FORESTS, **SMALL), Y),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,11 +20,13 @@ FEW = [
     {"kind": "completely_random_forest", "n_estimators": 10},
 ]
 
+PAPER: dict[str, Any] = {"resampling": "per_layer", "cv": 3, "random_state": 0}
+
 
 @cache
 def digits(**params: object) -> ScreenedForestClassifier:
     x, y = load_digits(return_X_y=True)
-    asked = {"cv": 3, "max_layers": 4, "patience": 4, "random_state": 0, **params}
+    asked = {"max_layers": 4, "patience": 4, **PAPER, **params}
     return ScreenedForestClassifier(FEW, **asked).fit(x[::2], y[::2])  # type: ignore[arg-type]
 
 
@@ -152,12 +155,12 @@ def test_trees_grow_more_numerous_as_rows_go(growth: float, factor: float) -> No
 @pytest.mark.parametrize(("load", "share"), [(load_iris, 1 / 10), (None, 1 / 3)])
 def test_the_share_of_errors_depends_on_the_first_layer(load: object, share: float) -> None:
     x, y = load(return_X_y=True) if callable(load) else hard()
-    model = ScreenedForestClassifier(FEW, cv=2, max_layers=2, random_state=0).fit(x, y)
-    assert model.error_share_ == pytest.approx(share)
-    given = ScreenedForestClassifier(FEW, error_share=0.5, cv=2, max_layers=1, random_state=0).fit(
-        x, y
-    )
-    assert given.error_share_ == 0.5
+    for error_share, used in (("auto", share), (0.5, 0.5)):
+        model = ScreenedForestClassifier(FEW, error_share=error_share, max_layers=1, **PAPER)
+        output = model.fit(x, y).oof_output_
+        right = output.argmax(axis=1) == y
+        threshold = confidence_threshold(output.max(axis=1), right, used)
+        assert model.layer_records_[0].threshold == pytest.approx(threshold)
 
 
 def hard() -> tuple[np.ndarray, np.ndarray]:
@@ -169,9 +172,7 @@ def hard() -> tuple[np.ndarray, np.ndarray]:
 def test_the_record_counts_the_leavers_and_the_errors_among_them() -> None:
     x, y = hard()
     learners = [{"kind": "random_forest", "n_estimators": 40}]
-    model = ScreenedForestClassifier(
-        learners, error_share=0.6, cv=3, max_layers=1, random_state=0
-    ).fit(x, y)
+    model = ScreenedForestClassifier(learners, error_share=0.6, max_layers=1, **PAPER).fit(x, y)
     record, error = model.layer_records_[0], np.mean(model.oof_output_.argmax(axis=1) != y)
     gone = model.oof_output_.max(axis=1) > record.threshold
     assert record.rows_out == gone.sum() > 0
