@@ -36,7 +36,6 @@ from .forest import accuracy_line, cpu_seconds, line, ratio_line, warm_up
 
 Result = dict[str, Any]
 
-# What cascades report: the sets of the issue that found them too optimistic.
 HONEST_SETS = (
     "letter",
     "satimage",
@@ -74,8 +73,7 @@ NOISE_MODELS: dict[str, tuple[str, Result]] = {
     "gcforest_cs, out-of-bag": ("gcforest_cs", OUT_OF_BAG),
     "mart_cascade": ("mart_cascade", {}),
 }
-
-
+# Of the cascade that is compared with scikit-learn's forests.
 TREES = 100
 FOLDS = 5
 

@@ -66,7 +66,7 @@ class TrainingData(NamedTuple):
 
 
 class Combination(NamedTuple):
-    """Hold how a layer combines its vectors: few numbers, which all cascades share."""
+    """Hold how a layer combines its vectors: few numbers, from rows new to the layer."""
 
     coefficients: Array
     alphas: Array | None = None
@@ -88,8 +88,13 @@ class LayerStrategy:
         """
         return learners
 
-    def combine(self, vectors: Array, rows: Array, data: TrainingData) -> Combination:
-        """Return how the vectors are combined, learners × rows × outputs, of rows new to them."""
+    def observe(self, vectors: Array, rows: Array, data: TrainingData) -> None:
+        """Take the vectors of a new layer, learners × rows × outputs, of rows new to it."""
+
+    def combine(
+        self, vectors: Array, rows: Array, data: TrainingData, before: Layer | None
+    ) -> Combination:
+        """Return how such vectors are combined; ``before`` is the layer before of the cascade."""
         raise NotImplementedError
 
     def advance(self, cascade: GrowingCascade, vectors: Array, data: TrainingData) -> None:
@@ -336,7 +341,8 @@ class _Growth:
         rows = self.cascades[0].scored
         data, vectors = self.data.only(rows), fit.vectors[:, rows]
         # A copy: nothing that the strategy remembers may come from a layer that is refused.
-        combination = copy(self.strategy).combine(vectors, rows, self.data)
+        before = self.cascades[0].layers[-1]
+        combination = copy(self.strategy).combine(vectors, rows, self.data, before)
         output = weighted_sum(combination.coefficients, vectors)
         probabilities = self.strategy.to_probabilities(output)
         if self.plan.calibrates:
@@ -365,14 +371,28 @@ class _Growth:
         parts = [(each.scored, fit) for each, fit in zip(self.cascades, fits, strict=True)]
         rows = np.concatenate([scored for scored, _ in parts])
         vectors = np.concatenate([fit.vectors[:, scored] for scored, fit in parts], axis=1)
-        combination = self.strategy.combine(vectors, rows, self.data)
+        self.strategy.observe(vectors, rows, self.data)
+        of_all = self._combination(self.cascades[0], vectors, rows)
         for cascade, fit in zip(self.cascades, fits, strict=True):
-            fit.layer.coefficients, fit.layer.alphas, fit.layer.threshold = combination
+            combination = of_all
+            if self.is_blind:
+                # Not by the rows the cascade is blind to: with few rows even the weights of the
+                # learners would remember some of their labels.
+                others = np.isin(rows, cascade.rows.scored, invert=True)
+                combination = self._combination(cascade, vectors[:, others], rows[others])
+            fit.layer.coefficients, fit.layer.alphas, _ = combination
+            # One threshold for all: a row leaves all cascades at once.
+            fit.layer.threshold = of_all.threshold
             cascade.layers.append(fit.layer)
             self.strategy.advance(cascade, fit.vectors, self.data)
             cascade.next_vectors = self.strategy.next_features(fit.vectors, cascade.output)
             self.output[cascade.rows.scored] = cascade.output[cascade.rows.scored]
         self._calibrate()
+
+    def _combination(self, cascade: GrowingCascade, vectors: Array, rows: Array) -> Combination:
+        """Return how a cascade combines the vectors of the new layer, estimated from these rows."""
+        before = cascade.layers[-1] if cascade.layers else None
+        return self.strategy.combine(vectors, rows, self.data, before)
 
     def _calibrate(self) -> None:
         """Set the temperature at which the probabilities of new rows are right."""
@@ -438,8 +458,8 @@ class _Growth:
             blind=self._scores(probabilities, self.scored) if self.is_blind else {},
             validation=self._validation_scores(),
             margins=self._margins(probabilities, self.scored),
-            coefficients=layer.coefficients.tolist(),
-            alphas=None if layer.alphas is None else layer.alphas.tolist(),
+            coefficients=np.mean([fit.layer.coefficients for fit in fits], axis=0).tolist(),
+            alphas=self._mean_alphas(fits),
             rows_out=len(gone),
             error_out=_error(probabilities[gone], self.data.target.target[gone]),
             threshold=layer.threshold,
@@ -489,6 +509,11 @@ class _Growth:
         )
         self.records.append(new)
         return new
+
+    def _mean_alphas(self, fits: list[LayerFit]) -> list[float] | None:
+        """Return the weights of the layers (mdDF), the mean over the cascades."""
+        alphas = [fit.layer.alphas for fit in fits if fit.layer.alphas is not None]
+        return np.mean(alphas, axis=0).tolist() if alphas else None
 
     def _margins(self, probabilities: Array, rows: Array) -> MarginRecord | None:
         margin = self.strategy.margins(probabilities, self.data.target, rows)
