@@ -95,14 +95,15 @@ def _deciding_scores(records: Sequence[Layer]) -> list[go.Scatter]:
     parts = [("solid", records[: last + 1], True)]
     if last + 1 < len(records):
         parts.append(("dot", records[last:], False))
-    return [
-        go.Scatter(
+    lines = []
+    for dash, part, in_legend in parts:
+        line_of_part = go.Scatter(
             name=name, mode="lines", x=[record["number"] for record in part],
             y=[record["score"] for record in part], line={"color": BLUE, "width": 2, "dash": dash},
             hoverinfo="skip", showlegend=in_legend,
-        )
-        for dash, part, in_legend in parts
-    ]  # fmt: skip
+        )  # fmt: skip
+        lines.append(line_of_part)
+    return lines
 
 
 def _other_scores(records: Sequence[Layer], measure: str) -> list[go.Scatter]:
