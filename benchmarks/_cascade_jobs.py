@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy.stats import rankdata
+from sklearn.base import clone
 
 from deepforest import MartSelector, preset
 from deepforest.early_stopping import EarlyStopping
@@ -114,7 +115,7 @@ def noise(
             keep_all_layers()
         for seed in seeds:
             data = load_noise(table, seed, rows)
-            cascade = preset(model, **changes, **more, n_jobs=1, random_state=seed)
+            cascade = preset(model).set_params(**changes, **more, n_jobs=1, random_state=seed)
             cascade.fit(data.x, data.y, groups=data.groups)
             result.setdefault(way, []).append(auc(data.y, cascade.oof_output_))
             result.setdefault(f"{way}: depth", []).append(cascade.n_layers_)
@@ -185,10 +186,11 @@ def make_cascade(name: str, seed: int, changes: Result | None = None) -> Any:
     """Return a preset on one thread, after everything that it needs was compiled and imported."""
     warm_up()
     x, y = continuous(200, 8)
-    warm = {**(changes or {}), "selector": None, "max_layers": 1, "n_jobs": 1}
+    cascade = preset(name).set_params(**(changes or {}), n_jobs=1, random_state=seed)
     for target in (y, np.arange(200) % 6):
-        preset(name, **warm).fit(x, target).predict_proba(x)
-    return preset(name, **(changes or {}), n_jobs=1, random_state=seed)
+        small = clone(cascade).set_params(selector=None, max_layers=1)
+        small.fit(x, target).predict_proba(x)
+    return cascade
 
 
 def make_peer(name: str, seed: int) -> Any:

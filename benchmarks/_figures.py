@@ -16,7 +16,6 @@ import os
 import statistics
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -77,11 +76,7 @@ class Results:
     def __init__(self, module: str, workers: int = 1) -> None:
         self.module = module
         self.workers = workers
-        self.file = ROOT / "artifacts" / "figures" / f"{module}-{_digest('deepforest')}.json"
-        self._saved: dict[str, Any] = {}
-        self._lock = threading.Lock()
-        if self.file.is_file():
-            self._saved = json.loads(self.file.read_text())
+        self.folder = ROOT / "artifacts" / "figures" / f"{module}-{_digest('deepforest')}"
 
     def measure(self, jobs: Iterable[Mapping[str, Any]]) -> list[Any]:
         """Return the results of jobs, in their order; ``workers`` of them run at once."""
@@ -89,27 +84,24 @@ class Results:
             return list(pool.map(self._result, jobs))
 
     def _result(self, job: Mapping[str, Any]) -> Any:
-        key = json.dumps(job, sort_keys=True)
-        if key in self._saved:
-            return self._saved[key]
-        command = [sys.executable, "-m", self.module, key]
+        text = json.dumps(job, sort_keys=True)
+        # One file per job: several commands may measure at the same time.
+        file = self.folder / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
+        if file.is_file():
+            return json.loads(file.read_text())["result"]
+        command = [sys.executable, "-m", self.module, text]
         environment = {**os.environ, **ONE_THREAD}
         run = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment)
         if run.returncode:
-            raise RuntimeError(f"the job {key} failed:\n{run.stderr[-2000:]}")
+            raise RuntimeError(f"the job {text} failed:\n{run.stderr[-2000:]}")
         result = json.loads(run.stdout.splitlines()[-1])
         # What could not be measured is not saved: the reason may be gone the next time.
         if "reason" not in result:
-            self._save(key, result)
+            self.folder.mkdir(parents=True, exist_ok=True)
+            unfinished = file.with_suffix(".unfinished")
+            unfinished.write_text(json.dumps({"job": job, "result": result}))
+            unfinished.replace(file)
         return result
-
-    def _save(self, key: str, result: Any) -> None:
-        with self._lock:
-            self._saved[key] = result
-            self.file.parent.mkdir(parents=True, exist_ok=True)
-            unfinished = self.file.with_suffix(".unfinished")
-            unfinished.write_text(json.dumps(self._saved, indent=0))
-            unfinished.replace(self.file)
 
 
 def _digest(package: str) -> str:

@@ -36,7 +36,6 @@ from .forest import accuracy_line, cpu_seconds, line, ratio_line, warm_up
 
 Result = dict[str, Any]
 
-# What cascades report: the sets of the issue that found them too optimistic.
 HONEST_SETS = (
     "letter",
     "satimage",
@@ -74,8 +73,7 @@ NOISE_MODELS: dict[str, tuple[str, Result]] = {
     "gcforest_cs, out-of-bag": ("gcforest_cs", OUT_OF_BAG),
     "mart_cascade": ("mart_cascade", {}),
 }
-
-
+# Of the cascade that is compared with scikit-learn's forests.
 TREES = 100
 FOLDS = 5
 
@@ -348,7 +346,7 @@ def _screening_lines(table: str, screened: list[Result], plain: list[Result]) ->
 
 def measure_scaling(bench: Bench) -> None:
     """Measure the default on ten times as many rows."""
-    n_rows = (2_000, 20_000) if bench.quick else (100_000, 1_000_000)
+    n_rows = (1_000, 10_000) if bench.quick else (100_000, 1_000_000)
     jobs = [{"job": "scaling", "n_rows": n, "n_features": 20} for n in n_rows]
     small, large = bench.results.measure(jobs)
     ratio = large["cpu"] / small["cpu"]
@@ -364,7 +362,7 @@ def measure_scaling(bench: Bench) -> None:
 
 def measure_memory(bench: Bench) -> None:
     """Measure the peak of memory on tables of many columns."""
-    n_rows, n_columns = (2_000, 300) if bench.quick else (20_000, 3_000)
+    n_rows, n_columns = (1_000, 60) if bench.quick else (20_000, 3_000)
     size = {"n_rows": n_rows, "n_features": n_columns}
     jobs = [{"job": "memory", "what": what, **size} for what in ("mart_cascade", "lightgbm")]
     own, other = bench.results.measure(jobs)
@@ -373,7 +371,7 @@ def measure_memory(bench: Bench) -> None:
     title = f"MART cascade, {n_rows:,} × {n_columns:,}"
     line(f"{title}: peak memory", *shown, f"{ratio:.2f} x", "<= 2.5 x LightGBM", ratio <= 2.5)
     line("  CPU", *(f"{each['cpu']:.1f} s" for each in (own, other)), "", "")
-    n_rows, n_columns = (5_000, 500) if bench.quick else (50_000, 5_000)
+    n_rows, n_columns = (2_000, 200) if bench.quick else (50_000, 5_000)
     job = {"job": "memory", "what": "selector", "n_rows": n_rows, "n_features": n_columns}
     result = bench.results.measure([job])[0]
     gigabytes = result["mb"] / 1024

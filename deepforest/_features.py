@@ -56,6 +56,7 @@ class Features:
         self.vectors: Array | None = None
         self.vector_binner: Binner | None = None
         self._learned_from: Array | slice = slice(None)
+        self._dense: Array | None = None
         self._matrix: BinnedMatrix | None = None
         self._binned_vectors = True  # whether the vectors, if any, are in the matrix
         self._raw_dataset: Any = None
@@ -91,6 +92,7 @@ class Features:
         self.vector_binner = binner
         self._learned_from = slice(None) if rows is None else rows
         self._binned_vectors = False
+        self._dense = None
         self._dataset = None
 
     def take(self, rows: Array) -> Features:
@@ -110,8 +112,19 @@ class Features:
 
     # --- the views of the kinds of learners ---
 
-    def dense(self, rows: Array | slice = slice(None)) -> Array:
-        """Return the numbers themselves, for estimators that know neither bins nor Datasets."""
+    def dense(self, rows: Array | None = None) -> Array:
+        """Return the numbers themselves, for estimators that know neither bins nor Datasets.
+
+        Those of all rows are stored by row, and made once for all models of a layer.
+        """
+        if rows is not None:
+            return self._numbers(rows)
+        if self._dense is None:
+            self._dense = np.ascontiguousarray(self._numbers(slice(None)))
+        return self._dense
+
+    def _numbers(self, rows: Array | slice) -> Array:
+        """Return raw features and vectors side by side, as far as the layer sees them."""
         if self.vectors is None:
             return self.values[rows]
         if self._n_raw == 0:
@@ -156,8 +169,8 @@ class Features:
         return widened(self._raw_dataset, self.vectors, self.n_jobs)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave LightGBM's Datasets out: they cannot be sent to another process."""
-        return {**self.__dict__, "_raw_dataset": None, "_dataset": None}
+        """Leave LightGBM's Datasets out, which cannot be sent to another process, and a copy."""
+        return {**self.__dict__, "_raw_dataset": None, "_dataset": None, "_dense": None}
 
 
 def digest_of(*arrays: Array | None) -> str:

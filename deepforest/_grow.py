@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -34,6 +35,7 @@ Array = npt.NDArray[Any]
 
 TEMPERATURES = (0.1, 5.0)
 CALIBRATION_ROWS = 100_000
+PROBE_ROWS = 1_000
 
 
 class TrainingData(NamedTuple):
@@ -108,7 +110,7 @@ class LayerStrategy:
         return n_learners * n_outputs
 
     can_probe = True
-    """Whether the first trees of a layer, combined, show what the whole layer would bring."""
+    """Whether a layer of one cascade, combined alone, shows what the layer would bring."""
 
     @property
     def passes_output(self) -> bool:
@@ -261,13 +263,14 @@ def grow_cascade(
         number, began = len(records) + 1, time.perf_counter()
         learners = strategy.learners(number, plan.learners, growth.share_left)
         plans = [each.plan(number, learners, plan, data) for each in cascades]
-        probe = None
-        if growth.should_probe:
-            probe = fit_layer(plans, cascades, data.target, runner, probe=True)
-        if probe is not None and growth.refuses(probe):
-            record = growth.record_probe(plans, probe, time.perf_counter() - began)
+        # A probe: one cascade first. If the rows it is blind to gain nothing, the layer is refused
+        # before it is paid for in the others.
+        n_first = 1 if growth.should_probe else 0
+        fits = fit_layer(plans[:n_first], cascades[:n_first], data.target, runner)
+        if fits and growth.refuses(fits[0]):
+            record = growth.record_probe(plans[:1], fits, time.perf_counter() - began)
         else:
-            fits = fit_layer(plans, cascades, data.target, runner, probed=probe)
+            fits += fit_layer(plans[n_first:], cascades[n_first:], data.target, runner)
             growth.combine(fits)
             growth.score()
             record = growth.record(plans, fits, time.perf_counter() - began)
@@ -306,63 +309,62 @@ class _Growth:
         self.validation = validation
         self.validation_pass: CascadePass | None = None
         self.temperature = 1.0
-        # By the first trees of the newest and of the best layer, to compare a probe with.
-        self.early: Array | None = None
-        self.best_early: Array | None = None
 
     @property
     def share_left(self) -> float:
         """The share of the rows that have left the cascades."""
         return 1 - sum(len(each.scored) for each in self.cascades) / len(self.scored)
 
-    # --- a probe ---
+    # --- a probe: the layer of the first cascade only ---
 
     @property
     def should_probe(self) -> bool:
-        """Whether the first trees of the next layer decide about the rest of them."""
+        """Whether the first cascade decides if the others get another layer.
+
+        With few rows its score would be too noisy, and the others cost little.
+        """
         return (
-            self.best_early is not None
+            self.stopping.is_last_chance
             and self.strategy.can_probe
             and self.validation is None
-            and self.stopping.is_last_chance
+            and all(len(each.rows.blind) for each in self.cascades)
+            and len(self.scored) >= PROBE_ROWS
         )
 
-    def _early_probabilities(self, fits: list[LayerFit]) -> tuple[Array, Array]:
-        """Return the scored rows, and their probabilities by the first trees of a layer."""
-        rows = np.concatenate([each.scored for each in self.cascades])
-        vectors = np.concatenate([fit.early_vectors for fit in fits], axis=1)
-        combination = self.strategy.combine(vectors, rows, self.data)
-        output = np.full_like(self.output, np.nan)
-        output[rows] = weighted_sum(combination.coefficients, vectors)
-        if not self.plan.calibrates:
-            return rows, output
-        data = self.data.only(rows)
-        temperature = best_temperature(output[rows], data.target.target, data.weights)
-        return rows, temper(output, temperature)
+    def refuses(self, fit: LayerFit) -> bool:
+        """Return whether the rows that the first cascade is blind to gain nothing by its layer."""
+        rows = self.cascades[0].scored
+        data, vectors = self.data.only(rows), fit.vectors[:, rows]
+        # A copy: nothing that the strategy remembers may come from a layer that is refused.
+        combination = copy(self.strategy).combine(vectors, rows, self.data)
+        output = weighted_sum(combination.coefficients, vectors)
+        probabilities = self.strategy.to_probabilities(output)
+        if self.plan.calibrates:
+            temperature = best_temperature(probabilities, data.target.target, data.weights)
+            probabilities = temper(probabilities, temperature)
+        self.probed = np.full_like(self.output, np.nan)
+        self.probed[rows] = probabilities
+        return self.stopping.refuse(*self._compare(data, probabilities, self.best_output[rows]))
 
-    def refuses(self, probe: list[LayerFit]) -> bool:
-        """Return whether the first trees of a layer gain nothing over those of the best layer."""
-        rows, probabilities = self._early_probabilities(probe)
-        data, measure = self.data.only(rows), self.stopping.measure
-        assert self.best_early is not None
-        self.probe_probabilities = probabilities
-        new, before, truth = probabilities[rows], self.best_early[rows], data.target.target
-        return self.stopping.refuse(
-            measure(truth, new, data.score_weight),
-            standard_error(measure, truth, new, data.score_weight, data.groups),
-            *gain_and_error(measure, truth, new, before, data.score_weight, data.groups),
-        )
+    def _compare(
+        self, data: TrainingData, probabilities: Array, best: Array | None
+    ) -> tuple[float | None, float | None, float | None, float | None]:
+        """Return score and gain over the best layer so far, each with its standard error."""
+        measure, truth = self.stopping.measure, data.target.target
+        weights, groups = data.score_weight, data.groups
+        score = measure(truth, probabilities, weights)
+        error = standard_error(measure, truth, probabilities, weights, groups)
+        if best is None:
+            return score, error, None, None
+        return score, error, *gain_and_error(measure, truth, probabilities, best, weights, groups)
 
-    # --- a layer ---
+    # --- a layer of all cascades ---
 
     def combine(self, fits: list[LayerFit]) -> None:
         """Combine the vectors of the new layer, and move all cascades past it."""
         parts = [(each.scored, fit) for each, fit in zip(self.cascades, fits, strict=True)]
         rows = np.concatenate([scored for scored, _ in parts])
         vectors = np.concatenate([fit.vectors[:, scored] for scored, fit in parts], axis=1)
-        self.early = None
-        if self.is_blind and self.strategy.can_probe:
-            self.early = self._early_probabilities(fits)[1]
         combination = self.strategy.combine(vectors, rows, self.data)
         for cascade, fit in zip(self.cascades, fits, strict=True):
             fit.layer.coefficients, fit.layer.alphas, fit.layer.threshold = combination
@@ -391,24 +393,10 @@ class _Growth:
         if self.validation is not None:
             data, output = self.validation, self._pass_validation()
         probabilities = self._probabilities(output)
-        measure, target = self.stopping.measure, data.target.target
-        gain: tuple[float | None, float | None] = (None, None)
-        if self.best_probabilities is not None:
-            gain = gain_and_error(
-                measure,
-                target,
-                probabilities,
-                self.best_probabilities,
-                data.score_weight,
-                data.groups,
-            )
-        score = measure(target, probabilities, data.score_weight)
-        error = standard_error(measure, target, probabilities, data.score_weight, data.groups)
-        self.stopping.add(score, error, *gain)
+        self.stopping.add(*self._compare(data, probabilities, self.best_probabilities))
         # Layers after the best one are dropped, and their outputs with them.
         if self.stopping.best == len(self.records) + 1:
             self.best_probabilities = probabilities
-            self.best_early = self.early
             self.best_output = self._probabilities(self.output.copy())
         # Screening may leave too few rows for the folds of another layer, or for its score.
         fewest = min(len(each.training) for each in self.cascades)
@@ -460,16 +448,16 @@ class _Growth:
     def record_probe(
         self, plans: list[LayerPlan], fits: list[LayerFit], seconds: float
     ) -> LayerRecord:
-        """Add the record of a layer of which only the first trees were grown, and return it."""
-        rows = np.concatenate([_scored(plan) for plan in plans])
+        """Add the record of a layer that only the first cascade has, and return it."""
+        rows = _scored(plans[0])
         return self._add_record(
             plans,
             fits,
             seconds,
             scores={},
-            blind=self._scores(self.probe_probabilities, rows),
+            blind=self._scores(self.probed, rows),
             validation={},
-            margins=self._margins(self.probe_probabilities, rows),
+            margins=self._margins(self.probed, rows),
             coefficients=[],
             alphas=None,
             rows_out=0,

@@ -109,28 +109,20 @@ class LayerPlan:
 class LayerFit(NamedTuple):
     """Hold the fitted layer of a cascade, its learners' vectors of ALL rows, and their seconds.
 
-    Rows that are not in the cascade have zeros. ``early_vectors`` are those of blind rows from the
-    first trees of each learner; ``unfinished`` is what fits go on from, by key, after a probe.
+    Rows that are not in the cascade have zeros.
     """
 
     layer: Layer
     vectors: Array
     seconds: list[float]
-    early_vectors: Array
-    unfinished: dict[str, Any]
 
 
 class FitResult(NamedTuple):
-    """Hold the result of one fit job: the vectors are those of ``PlannedFit.predict_rows``.
-
-    See ``Fit`` for the early vectors and what is unfinished.
-    """
+    """Hold the result of one fit job: the vectors are those of ``PlannedFit.predict_rows``."""
 
     model: Fitted
     vectors: Array
     seconds: float
-    early_vectors: Array
-    unfinished: Any = None
 
 
 @dataclass(frozen=True)
@@ -169,18 +161,11 @@ def n_fits(
 
 
 def fit_layer(
-    plans: list[LayerPlan],
-    cascades: Sequence[SeesFeatures],
-    target: Target,
-    runner: JobRunner,
-    *,
-    probe: bool = False,
-    probed: Sequence[LayerFit] | None = None,
+    plans: list[LayerPlan], cascades: Sequence[SeesFeatures], target: Target, runner: JobRunner
 ) -> list[LayerFit]:
-    """Fit a layer of all cascades, each on what it sees, and gather the class vectors.
-
-    A ``probe`` fits the first trees only; given its result as ``probed``, the fit goes on from it.
-    """
+    """Fit a layer of all cascades, each on what it sees, and gather the class vectors."""
+    if not plans:
+        return []
     fits = [plan_fits(plan) for plan in plans]
     results: dict[str, FitResult] = {}
     # Cascades that share fits go together; others one after the other, so that they can share the
@@ -189,12 +174,11 @@ def fit_layer(
         merged = {fit.key: fit for planned in fits for by_fold in planned for fit in by_fold}
         results = run_fits(plans[0], list(merged.values()), cascades[0].see(), target, runner)
     layers = []
-    for number, (plan, planned) in enumerate(zip(plans, fits, strict=True)):
-        features = cascades[number].see()
+    for plan, planned, cascade in zip(plans, fits, cascades, strict=True):
+        features = cascade.see()
         if not plan.shared:
             every = [fit for by_fold in planned for fit in by_fold]
-            unfinished = {} if probed is None else probed[number].unfinished
-            results = run_fits(plan, every, features, target, runner, probe, unfinished)
+            results = run_fits(plan, every, features, target, runner)
         layers.append(gather(plan, planned, results, features, target))
     return layers
 
@@ -239,16 +223,9 @@ def _fits_of(plan: LayerPlan, number: int, learner: Learner, title: str) -> list
 
 
 def run_fits(
-    plan: LayerPlan,
-    fits: list[PlannedFit],
-    features: Features,
-    target: Target,
-    runner: JobRunner,
-    probe: bool = False,
-    unfinished: Mapping[str, Any] | None = None,
+    plan: LayerPlan, fits: list[PlannedFit], features: Features, target: Target, runner: JobRunner
 ) -> dict[str, FitResult]:
     """Run fits as jobs and return their results by key; each gets its share of the threads."""
-    unfinished = {} if unfinished is None else unfinished
     # Figure 4 of Zhang et al.: folds → one fit per learner and fold → vectors of each learner.
     # Shared views are made before the jobs start: making them is not safe in several threads.
     for learner in dict.fromkeys(plan.learners):
@@ -259,46 +236,40 @@ def run_fits(
     jobs = []
     for fit in fits:
         # Bound with ``partial``, not by lambdas: an executor may send the work to a process.
-        rows = FitSlice(
-            fit.training,
-            fit.left_out,
-            plan.weights,
-            fit.seed,
-            threads,
-            runner.interrupt,
-            fit.out_of_bag,
-            len(plan.rows.blind) > 0,
-            probe,
-            unfinished.get(fit.key),
-        )
-        work = partial(_fit, fit.learner, features, target, rows)
-        unpack: Callable[[Pack], Any] | None = partial(
+        work = partial(_fit, fit, features, target, plan.weights, threads, runner.interrupt)
+        unpack = partial(
             unpack_fit,
             n_rows=len(fit.predict_rows),
             n_features=features.n_features,
             n_classes=target.n_classes,
         )
-        pack = _pack_fit if _can_pack(fit.learner) and not probe else None
-        key, place = fit.key, fit.place
-        if probe:
-            key, place, unpack = f"{key}-probe", (*place[:2], f"{place[2]}, probe"), None
-        jobs.append(FitJob(key, work, pack, unpack, place))
-    results = runner.run(jobs)
-    return {fit.key: results[job.key] for fit, job in zip(fits, jobs, strict=True)}
+        pack = _pack_fit if _can_pack(fit.learner) else None
+        jobs.append(FitJob(fit.key, work, pack, unpack, fit.place))
+    results: dict[str, FitResult] = runner.run(jobs)
+    return results
 
 
-def _fit(learner: Learner, features: Features, target: Target, rows: FitSlice) -> FitResult:
-    """Carry out one fit; one whose probe was already a whole fit is not repeated."""
-    if isinstance(rows.probed, FitResult):
-        return rows.probed
+def _fit(
+    fit: PlannedFit,
+    features: Features,
+    target: Target,
+    weights: Array | None,
+    n_jobs: int,
+    interrupt: Callable[[], None],
+) -> FitResult:
+    """Carry out one fit."""
     start = time.perf_counter()
-    fit = learner.fit(features, target, rows)
-    early = fit.vectors if fit.early_vectors is None else fit.early_vectors
-    result = FitResult(fit.model, fit.vectors, time.perf_counter() - start, early, fit.unfinished)
-    # Without early vectors the learner has no trees to fit fewer of.
-    if rows.probe and fit.early_vectors is None:
-        return result._replace(unfinished=result)
-    return result
+    rows = FitSlice(
+        fit.training,
+        fit.left_out,
+        weights,
+        fit.seed,
+        n_jobs,
+        interrupt,
+        out_of_bag=fit.out_of_bag,
+    )
+    model, vectors = fit.learner.fit(features, target, rows)
+    return FitResult(model, vectors, time.perf_counter() - start)
 
 
 def gather(
@@ -309,17 +280,14 @@ def gather(
     target: Target,
 ) -> LayerFit:
     """Return the layer of one cascade from its fits."""
-    models, vectors, seconds, early = [], [], [], []
-    unfinished = {}
+    models, vectors, seconds = [], [], []
     for by_fold in fits:
         done = [results[fit.key] for fit in by_fold]
         models.append([each.model for each in done])
         seconds.append(sum(each.seconds for each in done))
         vectors.append(gather_vectors(plan, by_fold, done, target))
-        early.append(_of_blind_rows(plan, by_fold, [each.early_vectors for each in done]))
-        unfinished.update({fit.key: results[fit.key].unfinished for fit in by_fold})
     layer = Layer(models, features.n_features, features.vector_binner)
-    return LayerFit(layer, np.stack(vectors), seconds, np.stack(early), unfinished)
+    return LayerFit(layer, np.stack(vectors), seconds)
 
 
 def gather_vectors(
@@ -332,26 +300,21 @@ def gather_vectors(
     # Algorithm 1 of mdDF, line 5: a row's vector comes from the one model that did not see it.
     rows = plan.rows
     vectors = np.zeros((len(target.target), target.n_outputs), np.float32)
+    of_blind = []
     for number, (fit, result) in enumerate(zip(fits, results, strict=True)):
         left_out = rows.training
         if not fit.out_of_bag:
             assert rows.folds is not None
             left_out = rows.folds[number]
-        vectors[left_out] = result.vectors[np.searchsorted(fit.predict_rows, left_out)]
-    vectors[rows.blind] = _of_blind_rows(plan, fits, [each.vectors for each in results])
+        at = fit.predict_rows
+        vectors[left_out] = result.vectors[np.searchsorted(at, left_out)]
+        of_blind.append(result.vectors[np.searchsorted(at, rows.blind)])
+    vectors[rows.blind] = mean(of_blind)
     unknown = rows.training[np.isnan(vectors[rows.training, 0])]
     # Every tree had the row in its bag: only the frequency of the classes is known without it.
     if len(unknown):
         vectors[unknown] = _typical(target, rows.training)
     return vectors
-
-
-def _of_blind_rows(plan: LayerPlan, fits: list[PlannedFit], vectors: list[Array]) -> Array:
-    """Return the vectors of blind rows, the mean over the fits of a learner."""
-    parts = []
-    for fit, of_fit in zip(fits, vectors, strict=True):
-        parts.append(of_fit[np.searchsorted(fit.predict_rows, plan.rows.blind)])
-    return mean(parts)
 
 
 def numbered(titles: list[str]) -> list[str]:
@@ -412,8 +375,7 @@ def _pack_fit(result: FitResult) -> Pack:
     """Return the result of a fit job as a pack for a checkpointer."""
     pack = result.model.pack()
     about = {**pack.about, "seconds": result.seconds}
-    vectors = {"vectors": result.vectors, "early_vectors": result.early_vectors}
-    return Pack(about, {**pack.arrays, **vectors}, pack.text)
+    return Pack(about, {**pack.arrays, "vectors": result.vectors}, pack.text)
 
 
 def unpack_fit(pack: Pack, n_rows: int, n_features: int, n_classes: int) -> FitResult:
@@ -423,17 +385,17 @@ def unpack_fit(pack: Pack, n_rows: int, n_features: int, n_classes: int) -> FitR
     """
     # The file may be damaged or of another version: a wrong shape must not reach the kernels.
     model = FITTED[pack.about["kind"]].unpack(pack, n_features, n_classes)
-    seconds = pack.about["seconds"]
-    if not isinstance(seconds, float):
-        raise ValueError("the seconds are not a number")
-    vectors, early = pack.arrays["vectors"], pack.arrays["early_vectors"]
-    for each in (vectors, early):
-        if each.dtype != np.float32 or each.shape != (n_rows, max(n_classes, 1)):
-            raise ValueError("the vectors are not those of the rows")
-        # NaN is allowed: a row that every tree had in its bag. Float32 sums may exceed 1 slightly.
-        if n_classes and not (np.isnan(each) | ((each >= 0) & (each <= 1 + 1e-5))).all():
-            raise ValueError("the vectors are not probabilities")
-    return FitResult(model, vectors, seconds, early)
+    vectors, seconds = pack.arrays["vectors"], pack.about["seconds"]
+    if (
+        vectors.dtype != np.float32
+        or vectors.shape != (n_rows, max(n_classes, 1))
+        or not isinstance(seconds, float)
+    ):
+        raise ValueError("the vectors are not those of the rows")
+    # NaN is allowed: a row that every tree had in its bag. Float32 sums may exceed 1 slightly.
+    if n_classes and not (np.isnan(vectors) | ((vectors >= 0) & (vectors <= 1 + 1e-5))).all():
+        raise ValueError("the vectors are not probabilities")
+    return FitResult(model, vectors, seconds)
 
 
 def pack_layers(cascades: list[list[Layer]]) -> dict[str, Pack]:

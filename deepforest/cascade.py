@@ -109,7 +109,7 @@ class _AveragingCascade(BaseCascade):
         weighted = self.combine == "weighted"
         if self.combine == "auto":
             # With many classes the weights mostly follow chance: one forest gets nearly all.
-            weighted = self.n_outputs_ <= MART_CLASSES
+            weighted = self.n_outputs_ <= MART_CLASSES or self.resampling == "per_layer"
         return AveragingStrategy(weighted, self.passes_output_)
 
 
@@ -138,7 +138,8 @@ class CascadeForestClassifier(_AveragingCascade, BaseCascadeClassifier):
         Number of folds, at least 2.
     combine : "auto", "weighted" or "mean"
         The output of a layer: the mixture of its learners' vectors under which the classes of new
-        rows are most likely, or their plain mean. "auto" weights up to four classes.
+        rows are most likely, or their plain mean. "auto" weights up to four classes; with
+        ``resampling="per_layer"``, any number.
     pass_on : "auto", "vectors" or "output"
         What the next layer sees of a layer: the vectors of each learner, or the output of the
         layer. "auto" takes the output if the vectors would be more columns than X has.

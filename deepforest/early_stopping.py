@@ -12,6 +12,8 @@ import numpy as np
 
 from .metrics import Metric
 
+PROBE = "probe"
+
 
 @dataclass(frozen=True)
 class Decision:
@@ -96,14 +98,11 @@ class EarlyStopping:
         gain: float | None,
         gain_se: float | None,
     ) -> bool:
-        """Take the result of a probe: return whether the layer is refused, and growth stops.
-
-        ``gain`` is over as many trees of the best layer so far.
-        """
+        """Take the result of a probe; return whether the layer is refused, which stops growth."""
         if score is None or gain is None or gain > self.tol:
             return False
-        self._layers.append(Decision(score, score_se, gain, gain_se, False, "probe"))
-        self.stop("the rest of its trees would most likely bring nothing")
+        self._layers.append(Decision(score, score_se, gain, gain_se, False, PROBE))
+        self.stop("its first cascade gained nothing")
         return True
 
     def stop(self, reason: str) -> None:
@@ -138,11 +137,8 @@ class EarlyStopping:
             reason = f"{score} to start with"
         else:
             noise = "" if layer.gain_se is None else f" ± {layer.gain_se:.4f}"
-            if layer.reason == "probe":
-                reason = (
-                    f"{score} of a probe with a quarter of its trees, gain over as many trees of "
-                )
-                reason += f"layer {self.best} {layer.gain:+.4f}{noise}"
+            if layer.reason == PROBE:
+                reason = f"{score} in a probe with one cascade, gain {layer.gain:+.4f}{noise}"
             elif self._is_proven(layer.gain, layer.gain_se):
                 reason = f"{score} is better by {layer.gain:.4f}{noise}"
             elif self.errors:

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+from joblib import effective_n_jobs  # type: ignore[import-untyped]
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import type_of_target
@@ -24,6 +25,7 @@ from .learners.mart import FittedMart
 Array = npt.NDArray[Any]
 
 
+MAX_SAMPLES = 10_000
 OLD_NAMES = {"n_features": "n_features_to_select", "trees": "n_estimators", "leaves": "num_leaves"}
 
 
@@ -44,8 +46,13 @@ class MartSelector(SelectorMixin, TabularEstimator):  # type: ignore[misc]
         any tree splits on are kept.
     n_estimators, learning_rate, num_leaves
         Settings of the boosted trees.
+    max_samples : int or None
+        Boost on at most this many rows of each class, drawn at random (with numbers: on this many
+        rows). So the cost is bounded, and all rows of rare classes are used. None uses all rows.
     target : "auto", "classes" or "numbers"
         What y holds.
+    n_jobs : int or None
+        Threads; the result does not depend on it.
 
     Attributes
     ----------
@@ -60,8 +67,10 @@ class MartSelector(SelectorMixin, TabularEstimator):  # type: ignore[misc]
         n_estimators: int = 100,
         learning_rate: float = 0.1,
         num_leaves: int = 31,
+        max_samples: int | None = MAX_SAMPLES,
         target: str = "auto",
         categorical_features: str | Sequence[Any] | None = "from_dtype",
+        n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
         keep_arguments(self, locals())
@@ -75,11 +84,20 @@ class MartSelector(SelectorMixin, TabularEstimator):  # type: ignore[misc]
             check_whole("n_features_to_select", self.n_features_to_select, 1)
         if self.share is not None and not 0 < self.share <= 1:
             raise ValueError(f"share is {self.share}; give a share above 0 and at most 1")
+        if self.max_samples is not None:
+            check_whole("max_samples", self.max_samples, 2)
         values, y = self._read_fit(X, y)
+        task = self._task(y)
         weights = None if sample_weight is None else checked_weights(sample_weight, values)
-        features = Features(values, self._categorical(values.shape[1]), learning=True)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        rows = np.arange(len(values)) if weights is None else np.flatnonzero(weights)
+        rows = self._draw(task, weights, seed)
+        # Only the drawn rows are binned: that costs most.
+        if len(rows) < len(values):
+            values, task = values[rows], Target(task.target[rows], task.n_classes)
+            weights = None if weights is None else weights[rows]
+        n_jobs = effective_n_jobs(self.n_jobs)
+        categorical = self._categorical(values.shape[1])
+        features = Features(values, categorical, learning=True, n_jobs=n_jobs)
         mart = Mart(
             n_estimators=self.n_estimators,
             learning_rate=self.learning_rate,
@@ -87,12 +105,32 @@ class MartSelector(SelectorMixin, TabularEstimator):  # type: ignore[misc]
             subsample=1.0,
         )
         # A fit needs rows to predict; one is enough, as only the gains are used.
-        fit = mart.fit(features, self._task(y), FitSlice(rows, rows[:1], weights, seed))
+        every = np.arange(len(rows))
+        fit = mart.fit(features, task, FitSlice(every, every[:1], weights, seed, n_jobs))
         assert isinstance(fit.model, FittedMart)
         # Equations 5 and 6 of Zhang et al.: I_j² = 1/M · Σ_m Σ_l i_l²·[v_l = j], the improvement of
         # all splits l on feature j, averaged over the M trees.
         self.importances_ = fit.model.gains() / self.n_estimators
         return self
+
+    def _draw(self, task: Target, weights: Array | None, seed: int) -> Array:
+        """Return the rows to boost on, ascending: of positive weight, and not too many."""
+        rows = np.arange(len(task.target)) if weights is None else np.flatnonzero(weights)
+        groups = [rows]
+        if task.n_classes:
+            groups = [rows[task.target[rows] == code] for code in range(task.n_classes)]
+        limit = self.max_samples
+        if limit is None or max(map(len, groups)) <= limit:
+            return rows
+        # A draw by class shifts only the intercept of a logistic model, not what its features are
+        # worth (Prentice and Pyke, 1979). Weights that undo the shift would add noise: with them,
+        # fewer of the weak features were found.
+        rng = np.random.default_rng(seed)
+        drawn = []
+        for group in groups:
+            few = len(group) <= limit
+            drawn.append(group if few else rng.choice(group, limit, replace=False))
+        return np.sort(np.concatenate(drawn))
 
     def _task(self, y: Array) -> Target:
         """Return the target as classes or numbers."""

@@ -109,6 +109,7 @@ def form_hint(
     choose: Choose | None = None,
     when: Mapping[str, str | tuple[str, ...]] | None = None,
     folded: bool = False,
+    words: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Return how a form offers a parameter, as ``json_schema_extra`` of its field.
 
@@ -123,6 +124,8 @@ def form_hint(
         (``*`` for any text, ``!`` before a pattern that must not match).
     folded:
         Whether the parameter is rarely needed.
+    words:
+        How the choices are shown, by their values; others are shown as they are.
     """
     hint: dict[str, Any] = {"choose": choose} if choose else {}
     if when:
@@ -132,6 +135,8 @@ def form_hint(
         }
     if folded:
         hint["folded"] = True
+    if words:
+        hint["words"] = dict(words)
     return {FORM: hint}
 
 

@@ -127,6 +127,11 @@ LEARNER_SETTINGS = {
 
 LearnerParams = Annotated[ForestLearnerParams | MartLearnerParams, Field(discriminator="kind")]
 
+HOW_SCORES_ARE_MADE = {
+    "nested": "on rows that no layer has seen",
+    "per_layer": "out-of-fold, as in the papers",
+}
+
 OF_PRESET = {
     **dict.fromkeys(("gamma", "mu", "depth_step"), ("mddf", "mdDF")),
     **dict.fromkeys(("error_share", "tree_growth"), ("gcforest_cs", "confidence screening")),
@@ -156,6 +161,7 @@ class DeepForestParams(NodeParams):
         description="On rows that no layer has seen (nested): one cascade for each fold, blind to "
         "it through all layers; their mean is the model. Or as in the papers (per_layer): one "
         "cascade, with new folds in every layer; its scores are too good from layer 2 on.",
+        json_schema_extra=form_hint(words=HOW_SCORES_ARE_MADE),
     )
     class_vectors: Literal["folds", "oob"] | None = Field(
         None,
@@ -308,6 +314,7 @@ def fit(ctx: NodeContext, rows: TrainingRows, cascade: Any) -> None:
     Raise ``Cancelled`` if the run is cancelled.
     """
     from deepforest import FitCancelled
+    from deepforest.records import depth_sentence
 
     _compile_kernels_for(ctx, rows, cascade)
     cascade.set_params(
@@ -328,6 +335,9 @@ def fit(ctx: NodeContext, rows: TrainingRows, cascade: Any) -> None:
             listener=FitProgress(ctx, cascade).on_event,
             cancelled=ctx.cancelled.is_set,
         )
+        sentence = depth_sentence(cascade.layer_records_)
+        if sentence:
+            ctx.log(f"{sentence}.")
     except FitCancelled:
         # It raises Cancelled. The line after it is for a cancel that is not the run's.
         ctx.check_cancelled()

@@ -64,6 +64,7 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: FeatureSelectionParams
         n_estimators=params.trees,
         target="classes",
         categorical_features=encoder.categorical,
+        n_jobs=ctx.threads,
         random_state=params.seed,
     )
     # Half the memory where 32 bits lose nothing.
@@ -110,6 +111,7 @@ def python(params: FeatureSelectionParams, names: Variables) -> Snippet:
         "n_estimators": params.trees,
         "target": "classes",
         "categorical_features": Expression(f"{rows}.categorical"),
+        "n_jobs": -1,
         "random_state": params.seed,
     }
     gains = Expression(f"{selector}.importances_")
@@ -130,7 +132,7 @@ NODE = NodeType(
     category="Prepare",
     summary="Keeps the features that boosted trees gain most from, the target, and columns with a "
     "role.",
-    version=1,
+    version=2,
     params=FeatureSelectionParams,
     run=run,
     python=python,

@@ -53,6 +53,8 @@ NOTED_ROWS = 256  # up to so many rows it is faster to note which bins hold rows
 GROUP = 4  # features that are summed by bin together
 GROUP_CLASSES = 64  # with more classes in a node, the sums of a group would not fit the cache
 LISTED_BINS = 2.2  # with more bins per row, only bins that hold rows are looked at
+LANES = 2 * GROUP  # columns of bins in memory: a group of random cuts, and the best one before
+WIDTH = 16  # bins of a node are stored in a multiple of so many bytes: no loop has a remainder
 
 
 class Output(NamedTuple):
@@ -138,7 +140,7 @@ class Scratch(NamedTuple):
     pairs: Array  # what the row adds: its weight and its weight × target
     codes: Array  # its class, numbered within the node, × 256; plus the weight if it is a count
     node_weights: Array  # its weight; not used if weights are counts
-    row_bins: Array  # its bin in the current feature
+    row_bins: Array  # its bin in the current feature, or in several: see _Lanes
     sorted_rows: Array  # codes by bin; if weights are not counts, positions in the node by bin
     progress: Array  # three numbers per sorted row, up to and with it: see _squares_of_sorted
     spill: Array  # rows on their way to the right child
@@ -147,7 +149,9 @@ class Scratch(NamedTuple):
     left: Array
     class_of: Array  # a class of the node: the class itself
     local: Array  # a class: its number within the node; -1 between uses
-    dense: Array  # sums by feature of a group × bin × class, or side × class; 0 between uses
+    dense: Array  # sums by feature of a group × bin × class, or class × lane; 0 between uses
+    spread: Array  # for each set of lanes, as the bits of a number: 1 in those lanes, 0 elsewhere
+    waiting: Array  # classes and totals of the right children on the stack, if weights are counts
 
 
 def _desk_dtype(pair: Any) -> np.dtype[Any]:
@@ -174,6 +178,11 @@ def _desk_dtype(pair: Any) -> np.dtype[Any]:
             ("score", np.float64, 258),
             ("rows_upto", np.uint32, 258),
             ("place", np.uint32, 256),
+            # one entry per random cut of a group
+            ("lane_feature", np.int64, GROUP),
+            ("lane_cut", np.int64, GROUP),
+            ("lane_shift", np.int64, GROUP),
+            ("lane_gain", np.float64, GROUP),
             ("order", np.uint8, 264),
         ],
         align=True,
@@ -193,11 +202,11 @@ def make_scratch(n_rows: int, n_features: int, n_classes: int, fractions: bool) 
         desk=np.zeros(1, _desk_dtype(pair)),
         features=np.empty(n_features, np.int32),
         constants=np.empty(n_features, np.int32),
-        stack=np.empty((n_rows + 1, 7), np.int32),
+        stack=np.empty((n_rows + 1, 8), np.int32),
         pairs=np.empty(n_rows, pair),
         codes=np.empty(several, np.uint32),
         node_weights=np.empty(several if fractions else 0, number),
-        row_bins=np.empty(n_rows, np.uint8),
+        row_bins=np.empty((LANES + 1) * (n_rows + WIDTH), np.uint8),
         sorted_rows=np.empty(several, np.uint32),
         progress=np.empty(3 * several),
         spill=np.empty(n_rows + 1, np.uint32),
@@ -205,7 +214,9 @@ def make_scratch(n_rows: int, n_features: int, n_classes: int, fractions: bool) 
         left=np.empty(n_classes),
         class_of=np.empty(n_classes, np.int32),
         local=np.full(n_classes, -1, np.int32),
-        dense=np.zeros(max(GROUP * 256 * min(n_classes, DENSE_CLASSES), 2 * n_classes), number),
+        dense=np.zeros(GROUP * max(256 * min(n_classes, DENSE_CLASSES), n_classes), number),
+        spread=(np.arange(1 << GROUP)[:, None] >> np.arange(GROUP) & 1).astype(number).reshape(-1),
+        waiting=np.empty((0 if fractions else n_rows, 2), np.int32),
     )
 
 
@@ -328,6 +339,39 @@ def _pair_total_typed(pair: Any) -> Any:
     if isinstance(pair, types.Complex):
         return lambda pair: pair.imag
     return lambda pair: np.float64(np.int32(pair >> 32))
+
+
+def _pair_if(pair: Any, flag: Any) -> Any: ...
+
+
+@overload(_pair_if, inline="always", strict=False)
+def _pair_if_typed(pair: Any, flag: Any) -> Any:
+    # A product instead of a choice: no branch that could be mispredicted.
+    if isinstance(pair, types.Complex):
+        return lambda pair, flag: complex(
+            pair.real * np.float64(flag), pair.imag * np.float64(flag)
+        )
+    return lambda pair, flag: pair * np.int64(flag)
+
+
+def _are_counts(weights: Any) -> Any: ...
+
+
+@overload(_are_counts, inline="always", strict=False)
+def _are_counts_typed(weights: Any) -> Any:
+    if isinstance(weights.dtype, types.Float):
+        return lambda weights: False
+    return lambda weights: True
+
+
+def _number(weight: Any) -> Any: ...
+
+
+@overload(_number, inline="always", strict=False)
+def _number_typed(weight: Any) -> Any:
+    if isinstance(weight, types.Float):
+        return lambda weight: weight
+    return lambda weight: np.int32(weight)
 
 
 def _make_code(label: Any, weight: Any, node_weights: Any, i: Any) -> Any: ...
@@ -1080,27 +1124,57 @@ def _best_cut(
     )
 
 
-# --- a random cut of one feature ---
+# --- random cuts ---
+# A group of features is searched together. The bins of the rows are gathered feature by feature,
+# each into its own *lane*, and a cut is drawn. Then one pass over the rows sums the left sides of
+# all cuts of the group.
+
+
+class _Lanes(NamedTuple):
+    """The lanes of a group: the bins of the node's rows in lane k are at ``(first + k) * width``.
+
+    After the last lane there is one byte per row for the cuts on whose left side the row is.
+    """
+
+    row_bins: Array
+    first: Any
+    width: Any
+
+
+@inlined
+def _padded(n_rows: Int) -> Any:
+    return (np.uint64(n_rows) + np.uint64(WIDTH - 1)) & ~np.uint64(WIDTH - 1)
 
 
 @inlined
 def _random_cut(
-    column: Column, rows: Array, row_bins: Array, state: Array
+    column: Column, rows: Array, row_bins: Array, first: Any, state: Array
 ) -> tuple[float, Int, Int]:
     """Return a cut drawn evenly between the lowest and the highest bin.
 
-    If the node has missing values, one more cut separates them from the others.
+    If the node has missing values, one more cut separates them from the others. The bins are
+    written to ``row_bins`` from ``first`` on.
     """
     n_rows = np.uint64(rows.shape[0])
-    # A separate loop: the less work per row, the more rows are read from memory at the same time.
-    for i in range(n_rows):
-        row_bins[i] = column.matrix[column.offset + np.uint64(rows[i]) * column.stride]
     low, top, above = np.uint8(MISSING), np.uint8(0), np.uint8(0)
-    for i in range(n_rows):
-        b = row_bins[i]
-        low = min(low, b)
-        top = max(top, b)
-        above = max(above, np.uint8(b + np.uint8(1)))  # the missing bin counts as 0 here
+    if n_rows < np.uint64(WIDTH):
+        for i in range(n_rows):
+            b = column.matrix[column.offset + np.uint64(rows[i]) * column.stride]
+            row_bins[first + i] = b
+            low = min(low, b)
+            top = max(top, b)
+            above = max(above, np.uint8(b + np.uint8(1)))  # the missing bin counts as 0 here
+    else:
+        # Two loops: the less work per row, the more rows are read from memory at the same time.
+        for i in range(n_rows):
+            row_bins[first + i] = column.matrix[column.offset + np.uint64(rows[i]) * column.stride]
+        for i in range(n_rows, _padded(n_rows)):
+            row_bins[first + i] = row_bins[first]
+        for i in range(_padded(n_rows)):
+            b = row_bins[first + i]
+            low = min(low, b)
+            top = max(top, b)
+            above = max(above, np.uint8(b + np.uint8(1)))
     missing = top == MISSING
     n_cuts = np.int64(above) - 1 - np.int64(low) + missing
     if n_cuts < 1:
@@ -1112,60 +1186,162 @@ def _random_cut(
 
 
 @inlined
-def _gain_of_pairs(cut: Int, shift: Int, row_bins: Array, pairs: Array, desk: Any) -> float:
-    """Return the gain of a cut for two classes or a regression target.
+def _gain_of_pairs(
+    cut: Int, shift: Int, row_bins: Array, first: Any, pairs: Array, desk: Any
+) -> tuple[float, Any]:
+    """Return the gain of a cut for two classes or a regression target, and the sum on its left.
 
     ``row_bins`` holds the bins of the rows. The formula is that of ``_score_pair_sums``.
     """
     add, threshold = np.uint8(max(shift, 0)), np.uint8(cut + max(shift, 0))
-    total = desk.total
-    left = total - total
-    rows_left = np.int64(0)
-    for i in range(desk.n_rows):
-        goes_left = np.uint8(row_bins[i] + add) <= threshold
-        left += pairs[i] * goes_left
-        rows_left += goes_left
-    weight, left_weight = _pair_weight(total), _pair_weight(left)
-    apart = _pair_total(left) * weight - _pair_total(total) * left_weight
+    left = desk.total - desk.total
+    for i in range(np.uint64(desk.n_rows)):
+        left += _pair_if(pairs[i], np.uint8(row_bins[first + i] + add) <= threshold)
+    rows_left = np.int64(1)
+    if desk.min_leaf > 1:
+        rows_left = np.int64(0)
+        for i in range(np.uint64(desk.n_rows)):
+            rows_left += np.uint8(row_bins[first + i] + add) <= threshold
+    return _gain_of_left_pair(left, rows_left, desk), left
+
+
+@inlined
+def _gain_of_left_pair(left: Any, rows_left: Int, desk: Any) -> float:
+    weight, left_weight = _pair_weight(desk.total), _pair_weight(left)
+    apart = _pair_total(left) * weight - _pair_total(desk.total) * left_weight
     gain = apart * apart / (left_weight * (weight - left_weight) * weight)
     return gain if _is_allowed(rows_left, left_weight, weight, desk) else NO_CUT
 
 
+@inlined
+def _mark_left(lanes: _Lanes, n_lanes: Int, desk: Any) -> Any:
+    """Note for each row on the left side of which cuts it is; return where the notes are."""
+    row_bins, width = lanes.row_bins, lanes.width
+    marks = np.uint64(LANES) * width
+    last = n_lanes - 1
+    # A group that is not full is filled up with its last cut.
+    first = lanes.first * width
+    second = (lanes.first + np.uint64(min(1, last))) * width
+    third = (lanes.first + np.uint64(min(2, last))) * width
+    fourth = (lanes.first + np.uint64(min(3, last))) * width
+    add0, top0 = _shift_and_top(0, last, desk)
+    add1, top1 = _shift_and_top(1, last, desk)
+    add2, top2 = _shift_and_top(2, last, desk)
+    add3, top3 = _shift_and_top(3, last, desk)
+    for i in range(width):
+        row_bins[marks + i] = (
+            np.uint8(np.uint8(row_bins[first + i] + add0) <= top0)
+            | (np.uint8(np.uint8(row_bins[second + i] + add1) <= top1) << np.uint8(1))
+            | (np.uint8(np.uint8(row_bins[third + i] + add2) <= top2) << np.uint8(2))
+            | (np.uint8(np.uint8(row_bins[fourth + i] + add3) <= top3) << np.uint8(3))
+        )
+    return marks
+
+
+@inlined
+def _shift_and_top(lane: Int, last: Int, desk: Any) -> tuple[Any, Any]:
+    k = min(lane, last)
+    shift = max(desk.lane_shift[k], 0)
+    return np.uint8(shift), np.uint8(desk.lane_cut[k] + shift)
+
+
+@inlined
+def _rows_on_left(lanes: _Lanes, marks: Any, lane: Int, desk: Any) -> Int:
+    """Return how many rows are left of a cut, or 1 if any number is enough."""
+    if desk.min_leaf <= 1:
+        return np.int64(1)
+    n = np.uint32(0)
+    for i in range(np.uint64(desk.n_rows)):
+        n += np.uint32((lanes.row_bins[marks + i] >> np.uint8(lane)) & np.uint8(1))
+    return np.int64(n)
+
+
 @part
-def _gain_of_classes(
-    cut: Int,
-    shift: Int,
-    row_bins: Array,
-    codes: Array,
-    node_weights: Array,
-    totals: Array,
-    sums: Array,
-    desk: Any,
-) -> float:
-    """Return the gain of a cut for several classes, see ``_score_squares``."""
+def _gains_of_pairs(lanes: _Lanes, n_lanes: Int, pairs: Array, desk: Any) -> None:
+    """Compute the gains of a group of cuts for a regression target."""
     stay_apart()
-    add, threshold = np.uint8(max(shift, 0)), np.uint8(cut + max(shift, 0))
-    rows_left = np.int64(0)
-    for i in range(desk.n_rows):  # both sides are summed: to add always is faster than to decide
-        goes_left = np.uint8(row_bins[i] + add) <= threshold
-        code = codes[i]
-        cell = np.uint64(code >> np.uint32(8)) * np.uint64(2) + np.uint64(goes_left)
-        sums[cell] += _code_weight(code, node_weights, i)
-        rows_left += goes_left
-    left_square = cross = left_weight = 0.0
-    for c in range(desk.n_local):
-        left = np.float64(sums[2 * c + 1])
-        sums[2 * c] = sums[2 * c + 1] = 0
-        left_square += left * left
-        cross += left * totals[c]
-        left_weight += left
-    right_square = desk.square - cross - cross + left_square
-    gain = (
-        left_square / left_weight
-        + right_square / (desk.weight - left_weight)
-        - desk.square / desk.weight
-    )
-    return max(gain, 0.0) if _is_allowed(rows_left, left_weight, desk.weight, desk) else NO_CUT
+    marks = _mark_left(lanes, n_lanes, desk)
+    nothing = desk.total - desk.total
+    left0 = left1 = left2 = left3 = nothing
+    for i in range(np.uint64(desk.n_rows)):
+        pair, mark = pairs[i], lanes.row_bins[marks + i]
+        left0 += _pair_if(pair, mark & np.uint8(1))
+        left1 += _pair_if(pair, (mark >> np.uint8(1)) & np.uint8(1))
+        left2 += _pair_if(pair, (mark >> np.uint8(2)) & np.uint8(1))
+        left3 += _pair_if(pair, mark >> np.uint8(3))
+    for k in range(n_lanes):
+        left = left0
+        if k == 1:
+            left = left1
+        elif k == 2:
+            left = left2
+        elif k == 3:
+            left = left3
+        rows_left = _rows_on_left(lanes, marks, k, desk)
+        desk.lane_gain[k] = _gain_of_left_pair(left, rows_left, desk)
+
+
+@part
+def _gains_of_classes(
+    lanes: _Lanes,
+    n_lanes: Int,
+    rows: Array,
+    classes: Array,
+    weights: Array,
+    spread: Array,
+    class_of: Array,
+    totals: Array,
+    left: Array,
+    sums: Array,
+    best: float,
+    desk: Any,
+) -> None:
+    """Compute the gains of a group of cuts for several classes, see ``_score_squares``.
+
+    If one of them is above ``best``, the class weights on its left are written to ``left``.
+    """
+    stay_apart()
+    marks = _mark_left(lanes, n_lanes, desk)
+    group = np.uint64(GROUP)
+    for i in range(np.uint64(desk.n_rows)):
+        row = rows[i]
+        weight = _number(weights[row])
+        cell = np.uint64(np.uint32(classes[row])) * group
+        at = np.uint64(lanes.row_bins[marks + i]) * group
+        sum0 = sums[cell] + spread[at] * weight
+        sum1 = sums[cell + np.uint64(1)] + spread[at + np.uint64(1)] * weight
+        sum2 = sums[cell + np.uint64(2)] + spread[at + np.uint64(2)] * weight
+        sum3 = sums[cell + np.uint64(3)] + spread[at + np.uint64(3)] * weight
+        sums[cell] = sum0
+        sums[cell + np.uint64(1)] = sum1
+        sums[cell + np.uint64(2)] = sum2
+        sums[cell + np.uint64(3)] = sum3
+    n_local = np.uint64(desk.n_local)
+    before = desk.square / desk.weight
+    best_lane = -1
+    for k in range(n_lanes):
+        left_square = cross = left_weight = 0.0
+        for c in range(n_local):
+            on_left = np.float64(sums[np.uint64(np.uint32(class_of[c])) * group + np.uint64(k)])
+            left_square += on_left * on_left
+            cross += on_left * totals[c]
+            left_weight += on_left
+        right_square = desk.square - cross - cross + left_square
+        gain = max(
+            left_square / left_weight + right_square / (desk.weight - left_weight) - before, 0.0
+        )
+        rows_left = _rows_on_left(lanes, marks, k, desk)
+        if not _is_allowed(rows_left, left_weight, desk.weight, desk):
+            gain = NO_CUT
+        desk.lane_gain[k] = gain
+        if gain > best:
+            best, best_lane = gain, k
+    for c in range(n_local):
+        cell = np.uint64(np.uint32(class_of[c])) * group
+        if best_lane >= 0:
+            left[c] = np.float64(sums[cell + np.uint64(best_lane)])
+        for k in range(group):
+            sums[cell + k] = 0
 
 
 @inlined
@@ -1175,15 +1351,6 @@ def _is_allowed(rows_left: Int, left_weight: float, weight: float, desk: Any) ->
         min(rows_left, desk.n_rows - rows_left) >= desk.min_leaf
         and least > 0.0
         and least >= desk.min_weight
-    )
-
-
-@inlined
-def _gain_of_cut(cut: Int, shift: Int, s: Scratch, desk: Any) -> float:
-    if desk.n_local <= 2:
-        return _gain_of_pairs(cut, shift, s.row_bins, s.pairs, desk)
-    return _gain_of_classes(
-        cut, shift, s.row_bins, s.codes, s.node_weights, s.totals, s.dense, desk
     )
 
 
@@ -1210,14 +1377,14 @@ def _partition(column: Column, rows: Array, threshold: Int, shift: Int, spill: A
 
 @inlined
 def _partition_by_bins(
-    row_bins: Array, rows: Array, threshold: Int, shift: Int, spill: Array
+    row_bins: Array, first: Any, rows: Array, threshold: Int, shift: Int, spill: Array
 ) -> Int:
-    """Partition like ``_partition``, if the bins of the rows are known."""
+    """Partition like ``_partition``, if the bins of the rows are in ``row_bins`` from ``first``."""
     top, add = np.uint8(threshold), np.uint8(shift)
     n_left = n_right = np.uint64(0)
     for i in range(rows.shape[0]):
         row = rows[i]
-        goes_left = np.uint64(np.uint8(row_bins[i] + add) <= top)
+        goes_left = np.uint64(np.uint8(row_bins[first + np.uint64(i)] + add) <= top)
         rows[n_left] = row
         spill[n_right] = row
         n_left += goes_left
@@ -1264,6 +1431,49 @@ def _look_at_node(
         if desk.n_local == 2:
             _pair_two_labels(s.codes, s.node_weights, s.pairs, desk)
     return bool(desk.n_local == 1)
+
+
+@inlined
+def _recall_node(
+    rows: Array, data: Data, weights: Array, s: Scratch, n_local: Int, desk: Any
+) -> None:
+    """Write the content of a node to the desk if its classes and their totals are known."""
+    desk.n_rows = rows.shape[0]
+    desk.n_local = n_local
+    if n_local == 2:
+        second = s.class_of[1]
+        for i in range(np.uint64(rows.shape[0])):
+            row = rows[i]
+            w = weights[row]
+            s.pairs[i] = _make_pair(w, w if data.classes[row] == second else w - w)
+        desk.total = _make_pair(np.int64(s.totals[0] + s.totals[1]), np.int64(s.totals[1]))
+    square = weight = 0.0
+    for c in range(n_local):
+        weight += s.totals[c]
+        square += s.totals[c] * s.totals[c]
+    desk.square, desk.weight = square, weight
+
+
+@inlined
+def _divide_classes(s: Scratch, n_waiting: Int, desk: Any) -> tuple[Int, Int]:
+    """Divide the classes of a node among its children by the weights in ``s.left``.
+
+    Those of the left child stay, those of the right child are put on the list of the waiting.
+    Return the number of classes on the left, and the length of that list.
+    """
+    n_left = np.int64(0)
+    for c in range(desk.n_local):
+        of_class, on_left = s.class_of[c], s.left[c]
+        on_right = s.totals[c] - on_left
+        if on_right > 0.0:
+            s.waiting[n_waiting, 0] = of_class
+            s.waiting[n_waiting, 1] = np.int32(on_right)
+            n_waiting += 1
+        if on_left > 0.0:
+            s.class_of[n_left] = of_class
+            s.totals[n_left] = on_left
+            n_left += 1
+    return n_left, n_waiting
 
 
 @inlined
@@ -1315,7 +1525,6 @@ def _choose_split(
     n_known: Int,
     n_bins: Array,
     most_bins: Int,
-    blind: Any,
     limits: Limits,
     s: Scratch,
     desk: Any,
@@ -1324,8 +1533,7 @@ def _choose_split(
 
     As (feature or -1, gain, last bin on the left, shift, known constants).
     """
-    by_chance = limits.splitter == COMPLETELY_RANDOM
-    way = _way(rows.shape[0], most_bins, desk) if limits.splitter == BEST else BY_ROW
+    way = _way(rows.shape[0], most_bins, desk)
     size = GROUP if way == BY_PAIRS or (way == BY_CLASSES and desk.n_local <= GROUP_CLASSES) else 1
     perfect = _largest_gain(desk)
     feature: Int = -1
@@ -1341,7 +1549,7 @@ def _choose_split(
     ):
         end = high
         wanted = min(size, max(limits.n_candidates - n_visited, 1))
-        n_draws, n_drawn, high = _draw_group(s, wanted, n_known, n_drawn, n_found, high, by_chance)
+        n_draws, n_drawn, high = _draw_group(s, wanted, n_known, n_drawn, n_found, high, False)
         n_visited += n_draws
         first = high
         if size > 1 and end > first:
@@ -1349,20 +1557,11 @@ def _choose_split(
         for at in range(first, end):
             f = s.features[at]
             column = Column(matrix, np.uint64(f) * feature_stride, stride)
-            if limits.splitter == BEST:
-                if size == 1:
-                    way = _way(rows.shape[0], np.int64(n_bins[f]), desk)
-                    if way != BY_ROW:
-                        _sum_group(
-                            way, matrix, feature_stride, stride, rows, at, np.int64(1), s, desk
-                        )
-                gain, b, side = _best_cut(
-                    way, column, rows, np.int64(n_bins[f]), at - first, s, desk
-                )
-            else:
-                gain, b, side = _random_cut(column, rows, s.row_bins, s.state)
-                if gain != CONSTANT and not blind:
-                    gain = _gain_of_cut(b, side, s, desk)
+            if size == 1:
+                way = _way(rows.shape[0], np.int64(n_bins[f]), desk)
+                if way != BY_ROW:
+                    _sum_group(way, matrix, feature_stride, stride, rows, at, np.int64(1), s, desk)
+            gain, b, side = _best_cut(way, column, rows, np.int64(n_bins[f]), at - first, s, desk)
             if gain == CONSTANT:  # moves to those not drawn, and from there to the constants
                 _swap(s.features, at, high)
                 _swap(s.features, high, n_known + n_found)
@@ -1370,15 +1569,146 @@ def _choose_split(
                 n_found += 1
             elif gain > best:
                 feature, best, cut, shift = f, gain, b, side
-                done = by_chance or gain >= perfect
-    # Drawing has reordered the known constants, but nodes higher up rely on the order of the first
-    # ones: put them back, and add those found here. A completely random search does not move them.
-    if not by_chance:
-        for i in range(n_known):
-            s.features[i] = s.constants[i]
-        for i in range(n_known, n_known + n_found):
-            s.constants[i] = s.features[i]
+                done = gain >= perfect
+    _put_constants_back(s, n_known, n_found)
     return feature, best, cut, shift, n_known + n_found
+
+
+@inlined
+def _put_constants_back(s: Scratch, n_known: Int, n_found: Int) -> None:
+    # Drawing has reordered the known constants, but nodes higher up rely on the order of the first
+    # ones: put them back, and add those found here.
+    for i in range(n_known):
+        s.features[i] = s.constants[i]
+    for i in range(n_known, n_known + n_found):
+        s.constants[i] = s.features[i]
+
+
+@inlined
+def _choose_random_split(
+    matrix: Array,
+    feature_stride: Any,
+    stride: Any,
+    rows: Array,
+    n_known: Int,
+    classes: Array,
+    weights: Array,
+    blind: Any,
+    limits: Limits,
+    s: Scratch,
+    desk: Any,
+) -> tuple[Int, float, Int, Int, Int, Int]:
+    """Return the best of one random cut of each candidate feature.
+
+    As (feature or -1, gain, last bin on the left, shift, known constants, lane of the bins). With
+    several classes, or two, the class weights on its left are in ``s.left``.
+    """
+    by_chance = limits.splitter == COMPLETELY_RANDOM
+    # With two classes one cut is drawn at a time: if both its children are pure, it is the last.
+    size = 1 if by_chance or desk.n_local == 2 else GROUP
+    perfect = _largest_gain(desk)
+    width = _padded(rows.shape[0])
+    feature: Int = -1
+    best, cut, shift = NO_CUT, 0, -1
+    best_lane: Int = -1
+    n_drawn = n_found = n_visited = np.int64(0)
+    high = s.features.shape[0]
+    done = False
+    while not done and _looks_further(n_visited, n_known, n_drawn, n_found, high, limits):
+        first = GROUP if 0 <= best_lane < GROUP else 0  # the bins of the best cut stay in memory
+        n_lanes = np.int64(0)
+        while n_lanes < size and _looks_further(n_visited, n_known, n_drawn, n_found, high, limits):
+            end = high
+            n_draws, n_drawn, high = _draw_group(
+                s, np.int64(1), n_known, n_drawn, n_found, high, by_chance
+            )
+            n_visited += n_draws
+            if high == end:  # a known constant
+                continue
+            f = s.features[high]
+            column = Column(matrix, np.uint64(f) * feature_stride, stride)
+            found, b, side = _random_cut(
+                column, rows, s.row_bins, np.uint64(first + n_lanes) * width, s.state
+            )
+            if found == CONSTANT:  # moves to those not drawn, and from there to the constants
+                _swap(s.features, high, n_known + n_found)
+                high += 1
+                n_found += 1
+                continue
+            desk.lane_feature[n_lanes] = f
+            desk.lane_cut[n_lanes] = b
+            desk.lane_shift[n_lanes] = side
+            desk.lane_gain[n_lanes] = 0.0
+            n_lanes += 1
+        if n_lanes == 0:
+            break
+        if not blind:
+            _score_lanes(first, n_lanes, width, rows, classes, weights, best, s, desk)
+        for k in range(n_lanes):
+            gain = desk.lane_gain[k]
+            if gain > best:
+                feature, best, best_lane = desk.lane_feature[k], gain, first + k
+                cut, shift = desk.lane_cut[k], desk.lane_shift[k]
+                done = by_chance or gain >= perfect
+    if not by_chance:  # which does not move the known constants
+        _put_constants_back(s, n_known, n_found)
+    return feature, best, cut, shift, n_known + n_found, best_lane
+
+
+@inlined
+def _looks_further(
+    n_visited: Int, n_known: Int, n_drawn: Int, n_found: Int, high: Int, limits: Limits
+) -> bool:
+    # As in scikit-learn, the search goes on beyond the candidates as long as all are constant.
+    return high > n_known + n_found and (
+        n_visited < limits.n_candidates or n_visited <= n_found + n_drawn
+    )
+
+
+@inlined
+def _score_lanes(
+    first: Int,
+    n_lanes: Int,
+    width: Any,
+    rows: Array,
+    classes: Array,
+    weights: Array,
+    best: float,
+    s: Scratch,
+    desk: Any,
+) -> None:
+    """Compute the gains of the cuts in ``n_lanes`` lanes from ``first`` on."""
+    lanes = _Lanes(s.row_bins, np.uint64(first), width)
+    if desk.n_local > 2:
+        _gains_of_classes(
+            lanes,
+            n_lanes,
+            rows,
+            classes,
+            weights,
+            s.spread,
+            s.class_of,
+            s.totals,
+            s.left,
+            s.dense,
+            best,
+            desk,
+        )
+    elif n_lanes > 1:
+        _gains_of_pairs(lanes, n_lanes, s.pairs, desk)
+    else:
+        gain, left = _gain_of_pairs(
+            desk.lane_cut[0],
+            desk.lane_shift[0],
+            s.row_bins,
+            np.uint64(first) * width,
+            s.pairs,
+            desk,
+        )
+        desk.lane_gain[0] = gain
+        if gain > best:
+            s.left[1] = _pair_total(left)
+            s.left[0] = _pair_weight(left) - s.left[1]
 
 
 @inlined
@@ -1406,6 +1736,19 @@ def _write_leaf(node: Int, n_classes: Int, s: Scratch, desk: Any, out: Output) -
 
 
 @inlined
+def _write_pure_leaf(
+    node: Int, of_class: Int, p_start: Int, p_end: Int, n_held: Int, out: Output
+) -> Int:
+    """Write a leaf of one class; return the number of leaves with passengers so far."""
+    out.nodes[node] = pack_node(LEAF, 0, 0, of_class)
+    if p_end > p_start:
+        out.passenger_leaf[n_held] = node
+        out.passenger_end[n_held] = p_end
+        n_held += 1
+    return n_held
+
+
+@inlined
 def _push(
     stack: Array,
     top: Int,
@@ -1416,6 +1759,7 @@ def _push(
     p_end: Int,
     depth: Int,
     n_known: Int,
+    n_classes: Int,
 ) -> None:
     stack[top, 0] = node
     stack[top, 1] = start
@@ -1424,6 +1768,7 @@ def _push(
     stack[top, 4] = p_end
     stack[top, 5] = depth
     stack[top, 6] = n_known
+    stack[top, 7] = n_classes
 
 
 @kernel
@@ -1454,14 +1799,25 @@ def grow_tree(
     out.leaf_start[0] = 0
     out.made[SHARED_MADE] = 0
     out.made[ENTRIES_MADE] = 0
+    # In a random search the class weights of the children are known from the cut: a node does not
+    # count its classes again, and a pure one is not read at all. Not so with fractions, whose
+    # differences are rounded.
+    inherits = limits.splitter == RANDOM and data.n_classes > 0 and _are_counts(weights)
+    n_listed = n_waiting = np.int64(0)
     n_nodes, n_held, n_stack, zero = np.int64(1), np.int64(0), np.int64(1), np.int64(0)
-    _push(s.stack, zero, zero, zero, bag.shape[0], zero, passengers.shape[0], zero, zero)
+    _push(s.stack, zero, zero, zero, bag.shape[0], zero, passengers.shape[0], zero, zero, zero)
     while n_stack > 0:
         n_stack -= 1
         node = np.int64(s.stack[n_stack, 0])
         start, end = np.int64(s.stack[n_stack, 1]), np.int64(s.stack[n_stack, 2])
         p_start, p_end = np.int64(s.stack[n_stack, 3]), np.int64(s.stack[n_stack, 4])
         depth, n_known = np.int64(s.stack[n_stack, 5]), np.int64(s.stack[n_stack, 6])
+        if s.stack[n_stack, 7] > 0:  # a right child, whose classes are the last on the list
+            n_listed = np.int64(s.stack[n_stack, 7])
+            n_waiting -= n_listed
+            for c in range(n_listed):
+                s.class_of[c] = s.waiting[n_waiting + c, 0]
+                s.totals[c] = s.waiting[n_waiting + c, 1]
         rows = bag[start:end]
         n = rows.shape[0]
         by_row = n < data.by_row_below
@@ -1471,9 +1827,28 @@ def grow_tree(
 
         grows = depth < limits.max_depth and n >= limits.min_split and n >= 2 * limits.min_leaf
         blind = grows and never_weighs
-        pure = _look_at_node(rows, data, weights, blind, s, desk)
-        feature, gain, cut, shift = -1, 0.0, 0, -1
-        if grows and not pure:
+        recalled = n_listed > 0 and (grows or n_listed == 1)
+        if recalled:
+            _recall_node(rows, data, weights, s, n_listed, desk)
+            pure = n_listed == 1
+        else:
+            pure = _look_at_node(rows, data, weights, blind, s, desk)
+        feature, gain, cut, shift, lane = np.int64(-1), 0.0, 0, -1, np.int64(-1)
+        if grows and not pure and limits.splitter != BEST:
+            feature, gain, cut, shift, n_known, lane = _choose_random_split(
+                matrix,
+                feature_stride,
+                stride,
+                rows,
+                n_known,
+                data.classes,
+                weights,
+                blind,
+                limits,
+                s,
+                desk,
+            )
+        elif grows and not pure:
             feature, gain, cut, shift, n_known = _choose_split(
                 matrix,
                 feature_stride,
@@ -1482,14 +1857,13 @@ def grow_tree(
                 n_known,
                 data.n_bins,
                 most_bins,
-                blind,
                 limits,
                 s,
                 desk,
             )
         if feature < 0:
-            if blind and not pure:  # all rows are alike, but of several classes
-                _look_at_node(rows, data, weights, not blind, s, desk)
+            if (blind or recalled) and not pure:  # all rows are alike, but of several classes
+                _look_at_node(rows, data, weights, False, s, desk)
             _write_leaf(node, data.n_classes, s, desk, out)
             if p_end > p_start:
                 out.passenger_leaf[n_held] = node
@@ -1498,9 +1872,10 @@ def grow_tree(
             continue
 
         column = Column(matrix, np.uint64(feature) * feature_stride, stride)
-        if by_chance:  # the bins of the last column that was looked at are still there
+        if lane >= 0:
+            at = np.uint64(lane) * _padded(n)
             n_left = _partition_by_bins(
-                s.row_bins, rows, cut + max(shift, 0), max(shift, 0), s.spill
+                s.row_bins, at, rows, cut + max(shift, 0), max(shift, 0), s.spill
             )
         else:
             n_left = _partition(column, rows, cut + max(shift, 0), max(shift, 0), s.spill)
@@ -1511,10 +1886,31 @@ def grow_tree(
         # For two classes with target 0 or 1 the squared error is half of the Gini impurity.
         out.importances[feature] += 2.0 * gain if desk.n_local == 2 else gain
         middle, p_middle = start + n_left, p_start + p_left
-        _push(s.stack, n_stack, n_nodes + 1, middle, end, p_middle, p_end, depth + 1, n_known)
-        _push(s.stack, n_stack + 1, n_nodes, start, middle, p_start, p_middle, depth + 1, n_known)
-        n_stack += 2
+        left, right = n_nodes, n_nodes + 1
         n_nodes += 2
+        n_before = n_waiting
+        if inherits:
+            n_listed, n_waiting = _divide_classes(s, n_waiting, desk)
+        on_right = n_waiting - n_before
+        # A pure child is written at once, unless its passengers have to wait for others before.
+        left_grows = n_listed != 1
+        right_grows = on_right != 1 or (left_grows and p_end > p_middle)
+        if not left_grows:
+            n_held = _write_pure_leaf(left, s.class_of[0], p_start, p_middle, n_held, out)
+        if not right_grows:
+            n_waiting -= 1
+            of_class = s.waiting[n_waiting, 0]
+            n_held = _write_pure_leaf(right, of_class, p_middle, p_end, n_held, out)
+        if right_grows:
+            _push(
+                s.stack, n_stack, right, middle, end, p_middle, p_end, depth + 1, n_known, on_right
+            )
+            n_stack += 1
+        if left_grows:
+            _push(
+                s.stack, n_stack, left, start, middle, p_start, p_middle, depth + 1, n_known, zero
+            )
+            n_stack += 1
     out.made[NODES_MADE] = n_nodes
     out.made[HELD_MADE] = n_held
 

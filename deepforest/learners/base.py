@@ -54,12 +54,6 @@ class FitSlice:
     n_jobs: int = 1
     interrupt: Callable[[], None] = lambda: None
     out_of_bag: bool = False
-    early: bool = False
-    """Whether the vectors of the first trees are needed too."""
-    probe: bool = False
-    """Whether to fit only the first trees, to see what the whole fit would bring."""
-    probed: Any = None
-    """What the probe of this fit returned as ``Fit.unfinished``: the fit goes on from there."""
 
     def __post_init__(self) -> None:
         if self.held_out is None:
@@ -99,15 +93,11 @@ class Fitted(ABC):
 class Fit(NamedTuple):
     """Hold a fitted learner, and its vectors of the rows of ``FitSlice.predict_rows``.
 
-    A row that every tree had in its bag has NaN. ``early_vectors`` are those of the first trees, as
-    many as a probe has; None if the learner has no trees. ``unfinished`` is what a probe returns so
-    that the whole fit need not repeat it; the result must be the same with and without it.
+    A row that every tree had in its bag has NaN.
     """
 
     model: Fitted
     vectors: Array
-    early_vectors: Array | None = None
-    unfinished: Any = None
 
 
 @dataclass(frozen=True)
@@ -163,11 +153,6 @@ class Learner(ABC):
         if n_trees is None:
             return self
         return replace(self, **{"n_estimators": max(1, round(n_trees * factor))})
-
-
-def probe_size(n_trees: int) -> int:
-    """Return how many trees a probe has: a quarter."""
-    return max(1, n_trees // 4)
 
 
 def check_share(name: str, value: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy.typing as npt
@@ -12,7 +12,7 @@ from .._input import check_whole
 from .._renamed import LEARNER_NAMES, accept_old_names
 from ..forest.forest import Forest, ForestSettings, check_forest, grow_forest, n_candidates
 from ..persistence import Pack
-from .base import Fit, FitSlice, Fitted, Learner, Target, known, probe_size
+from .base import Fit, FitSlice, Fitted, Learner, Target, known
 
 Array = npt.NDArray[Any]
 
@@ -88,14 +88,10 @@ class ForestLearner(Learner):
 
     def fit(self, features: Features, task: Target, part: FitSlice) -> Fit:
         """Grow the forest; held-out and out-of-bag rows are predicted while the trees grow."""
-        settings = self._settings(part.out_of_bag)
-        n_first = probe_size(settings.n_trees)
-        if part.probe:
-            settings = replace(settings, n_trees=n_first)
         grown = grow_forest(
             features.binned(),
             task.target,
-            settings,
+            self._settings(part.out_of_bag),
             n_classes=task.n_classes,
             rows=part.rows,
             held_out=part.held_out,
@@ -104,17 +100,8 @@ class ForestLearner(Learner):
             seed=part.seed,
             n_jobs=part.n_jobs,
             interrupt=part.interrupt,
-            resume=part.probed,
-            snapshot_at=n_first if part.early and part.probed is None else None,
         )
-        first = grown.snapshot if part.probed is None else part.probed
-        early = None if first is None else known(first.vectors, first.votes)
-        return Fit(
-            FittedForest(grown.forest),
-            known(grown.vectors, grown.votes),
-            early,
-            grown if part.probe else None,
-        )
+        return Fit(FittedForest(grown.forest), known(grown.vectors, grown.votes))
 
     def _settings(self, out_of_bag: bool) -> ForestSettings:
         """Return the params of the forest; without bags no row would be out of one."""

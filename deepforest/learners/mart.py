@@ -15,7 +15,7 @@ from .._renamed import LEARNER_NAMES, accept_old_names
 from ..arithmetic import class_probabilities
 from ..lightgbm_text import check_text, trees_only
 from ..persistence import Pack
-from .base import Fit, FitSlice, Fitted, Learner, Target, check_share, probe_size
+from .base import Fit, FitSlice, Fitted, Learner, Target, check_share
 
 Array = npt.NDArray[Any]
 
@@ -39,18 +39,14 @@ class FittedMart(Fitted):
         with lightgbm_threads(1):
             return self._predict(values, 1)
 
-    def _predict(self, values: Array, n_jobs: int, n_rounds: int | None = None) -> Array:
-        """Predict in ``n_jobs`` threads; call it in a block of ``lightgbm_threads``.
-
-        ``n_rounds`` uses only the first rounds of boosting.
-        """
+    def _predict(self, values: Array, n_jobs: int) -> Array:
+        """Predict in ``n_jobs`` threads; call it in a block of ``lightgbm_threads``."""
         if not len(values):
             return np.empty((0, max(self.n_classes, 1)))
         values = np.ascontiguousarray(values)
         # LightGBM's own probabilities use the exponential of the C library, whose bits differ
         # between processors.
-        first = {} if n_rounds is None else {"num_iteration": n_rounds}
-        raw = self.booster.predict(values, num_threads=n_jobs, raw_score=True, **first)
+        raw = self.booster.predict(values, num_threads=n_jobs, raw_score=True)
         scores = np.asarray(raw).reshape(len(values), -1)
         return class_probabilities(scores) if self.n_classes else scores
 
@@ -124,13 +120,8 @@ class Mart(Learner):
         data = features.dataset()
         with lightgbm_threads(part.n_jobs, part.interrupt):
             model = FittedMart(self._boost(data, task, part), task.n_classes)
-            values = features.dense(part.predict_rows)
-            vectors = model._predict(values, part.n_jobs).astype(np.float32)
-            early = None
-            if part.early:
-                n_first = probe_size(self.n_estimators)
-                early = model._predict(values, part.n_jobs, n_first).astype(np.float32)
-        return Fit(model, vectors, early)
+            vectors = model._predict(features.dense(part.predict_rows), part.n_jobs)
+        return Fit(model, vectors.astype(np.float32))
 
     def _boost(self, features: Any, task: Target, part: FitSlice) -> Any:
         """Return a fitted Booster without what only training needs."""
@@ -142,9 +133,7 @@ class Mart(Learner):
         if part.weights is not None:
             data.set_weight(part.weights[part.rows])
         booster = lightgbm.Booster(self._settings(task.n_classes, part), data)
-        # The whole fit does not go on from a probe: that would need the memory of every booster.
-        n_rounds = probe_size(self.n_estimators) if part.probe else self.n_estimators
-        for _ in range(n_rounds):
+        for _ in range(self.n_estimators):
             part.interrupt()
             if booster.update():  # no tree can split any more
                 break

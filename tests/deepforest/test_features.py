@@ -89,6 +89,18 @@ def _remember(made: list[tuple[int, ...]]) -> Any:
     return remember
 
 
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_numbers_of_all_rows_are_stored_by_row_and_made_once_a_layer(order: Any) -> None:
+    there = Features(VALUES.copy(order), NUMERIC, room=4)
+    for vectors in (None, FIRST, SECOND):
+        if vectors is not None:
+            there.add(vectors)
+        dense = there.dense()
+        assert dense.flags.c_contiguous
+        assert there.dense() is dense
+        np.testing.assert_array_equal(dense[:, 3:], VALUES[:, 3:] if vectors is None else vectors)
+
+
 def test_bins_of_vectors_are_learned_once_a_layer_from_the_rows_still_there() -> None:
     there = features()
     there.add(FIRST, rows=np.arange(10))

@@ -11,6 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from deepforest import MartSelector
+from deepforest.learners import Target
 from tests.expect import refused
 
 X, Y = make_classification(
@@ -100,6 +101,45 @@ def test_missing_values_and_rows_of_weight_zero() -> None:
     assert selector.get_support(indices=True).tolist() == [0, 1, 2]
 
 
+def test_all_rows_of_a_small_class_and_some_of_a_large_one_are_drawn() -> None:
+    task = Target((np.arange(300) < 30).astype(np.int32), 2)
+    weights = (np.arange(300) != 5).astype(float)
+    selector = MartSelector(max_samples=90)
+    rows = selector._draw(task, weights, 3)
+    assert rows[:29].tolist() == [*range(5), *range(6, 30)]
+    assert len(rows) == 29 + 90
+    assert (np.diff(rows) > 0).all()
+    np.testing.assert_array_equal(selector._draw(task, weights, 3), rows)
+    assert not np.array_equal(selector._draw(task, weights, 4), rows)
+
+
+@pytest.mark.parametrize("target", ["classes", "numbers"])
+def test_few_rows_are_enough_to_find_the_features_that_matter(target: str) -> None:
+    x, y = make_classification(
+        4000, 20, n_informative=3, n_redundant=0, class_sep=1.5, shuffle=False, random_state=0
+    )
+    order = np.random.default_rng(0).permutation(4000)
+    selector = MartSelector(3, n_estimators=20, max_samples=400, target=target, random_state=0)
+    selector.fit(x[order], y[order])
+    assert selector.get_support(indices=True).tolist() == [0, 1, 2]
+
+
+def test_without_a_class_that_is_too_large_all_rows_are_used() -> None:
+    every, some = (
+        MartSelector(n_estimators=5, max_samples=limit, random_state=0).fit(X, Y).importances_
+        for limit in (None, 200)
+    )
+    np.testing.assert_array_equal(every, some)
+
+
+def test_threads_do_not_change_the_importances() -> None:
+    one, two = (
+        MartSelector(n_estimators=5, n_jobs=n_jobs, random_state=0).fit(X, Y).importances_
+        for n_jobs in (1, 2)
+    )
+    np.testing.assert_array_equal(one, two)
+
+
 def test_a_column_of_strings_may_be_the_one_that_matters() -> None:
     pd = pytest.importorskip("pandas")
     rng = np.random.default_rng(0)
@@ -130,6 +170,7 @@ def test_it_is_a_step_of_a_pipeline() -> None:
         ({"n_features_to_select": 0}, Y, ["n_features_to_select", "0", "from 1"]),
         ({"n_features_to_select": 2.5}, Y, ["n_features_to_select", "2.5"]),
         ({"share": 0.0}, Y, ["share", "0.0", "1"]),
+        ({"max_samples": 0}, Y, ["max_samples", "0", "from 2"]),
         ({"target": "colours"}, Y, ["target", "'colours'", "'auto'", "'classes'", "'numbers'"]),
         ({"n_estimators": 0}, Y, ["n_estimators", "mart", "0"]),
         ({}, np.zeros(300), ["y", "one class"]),

@@ -226,7 +226,11 @@ def _choice(form: Form, spec: FieldSpec, path: ParamPath) -> None:
         # another widget.
         f".{empty}" if empty else "",
     )
-    _select(form, spec, bound, spec.choices, empty=empty)
+
+    def label(choice: Any) -> str:
+        return spec.hint.words.get(choice) or choice_label(choice)
+
+    _select(form, spec, bound, spec.choices, label=label, empty=empty)
 
 
 def _can_be_empty(spec: FieldSpec) -> bool:

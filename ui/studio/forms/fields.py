@@ -67,6 +67,8 @@ class Hint:
     """The field has an effect only while each of these other fields matches its patterns."""
     folded: bool = False
     """Whether the field is shown in the folded part of the form."""
+    words: Mapping[str, str] = field(default_factory=dict)
+    """How choices are shown, by their values."""
 
 
 @dataclass(frozen=True)
@@ -172,7 +174,7 @@ def _field(
         default=(defaults or {}).get(name, schema.get("default")),
         required=required,
         optional=any(branch.get("type") == "null" for branch in branches),
-        hint=Hint(hint.get("choose"), when, hint.get("folded", False)),
+        hint=Hint(hint.get("choose"), when, hint.get("folded", False), hint.get("words", {})),
         **_union_shape([branch for branch in branches if branch.get("type") != "null"], defs),
     )
 

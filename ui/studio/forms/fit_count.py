@@ -3,7 +3,8 @@
 - ``preset_info``     a preset's title, description, learners and params, named as in the node
 - ``learner_text``    a learner in one line
 - ``needs_folds``     whether the number of folds has an effect
-- ``fit_count_text``  "4 learners × 5 folds = 20 fits per layer, up to 10 layers"
+- ``fit_count_text``  "4 learners in 5 cascades: 40 fits in layer 1, 80 in each later layer, up to
+  10 layers"
 
 The learning library is imported when it is first needed: it takes a moment to load.
 """
@@ -52,11 +53,14 @@ def preset_info(name: str) -> PresetInfo | None:
     """Return what the form shows of a preset, ``None`` for an unknown name."""
     from deepforest.cascade import DEFAULT, DEFAULT_OF_MANY_CLASSES, MART_CLASSES
     from deepforest.presets import PRESETS, preset
+    from nodes.deep_forest import NAMES
 
     if name not in PRESETS:
         return None
-    params = preset(name).get_params(deep=False)
-    learners = params.pop("learners")
+    names = {setting: name for name, setting in NAMES.items()}
+    settings = preset(name).get_params(deep=False)
+    learners = settings.pop("learners")
+    params = {names.get(setting, setting): value for setting, value in settings.items()}
     many = learners
     # The default preset chooses its learners by the number of classes.
     if learners is None:
@@ -112,13 +116,14 @@ def learner_text(learner: Mapping[str, Any]) -> str:
 
 
 def needs_folds(params: Mapping[str, Any]) -> bool:
-    """Return whether any learner is fitted once per fold.
+    """Return whether the number of folds has an effect.
 
-    With out-of-bag class vectors these are the learners without bags, such as MART.
+    It has none if there is one cascade, and all its learners have bags.
     """
-    if params.get("class_vectors") != "oob":
-        return True
     info = preset_info(str(params.get("preset", "default")))
+    resampling = _setting(params, info, "resampling") if info else params.get("resampling")
+    if resampling != "per_layer" or params.get("class_vectors") != "oob":
+        return True
     learners = params.get("learners") or (info.learners if info else ())
     return any(not _has_bags(each.get("kind")) for each in learners if isinstance(each, dict))
 
@@ -142,14 +147,21 @@ def fit_count_text(params: Mapping[str, Any]) -> str | None:
     layers = _positive_integer(_setting(params, info, "max_layers"))
     vectors = _setting(params, info, "class_vectors")
     counts = _learner_counts(params.get("learners") or info.learners)
-    if folds is None or layers is None or vectors not in ("folds", "oob") or counts is None:
+    resampling = _setting(params, info, "resampling")
+    is_wrong = vectors not in ("folds", "oob") or resampling not in ("nested", "per_layer")
+    if folds is None or layers is None or counts is None or is_wrong:
         return None
-    text, fits = _fits_per_layer(counts, vectors == "oob", folds)
+    out_of_bag, nested = vectors == "oob", resampling == "nested"
+    # With a selector each cascade sees other columns, so that they cannot share fits.
+    shares = params.get("select_features") is None
+    fits = _fits(counts, out_of_bag, folds, nested=nested, shares=shares)
+    text = f"{_terms(counts, out_of_bag, folds, nested=nested)} = {_in_layers(*fits)}"
     if not params.get("learners"):
-        many_counts = _learner_counts(info.learners_of_many_classes) or counts
-        _, many_fits = _fits_per_layer(many_counts, vectors == "oob", folds)
+        many = _learner_counts(info.learners_of_many_classes) or counts
+        many_fits = _fits(many, out_of_bag, folds, nested=nested, shares=shares)
         if many_fits != fits:
-            text += f" with up to {info.max_classes} classes, {many_fits} with more"
+            more = f"{_in_layers(*many_fits)} with more"
+            text += f" with up to {info.max_classes} classes, {more}"
     return f"{text}, up to {counted(layers, 'layer')}"
 
 
@@ -184,25 +196,44 @@ def _learner_counts(learners: Any) -> tuple[int, int] | None:
     return with_bags, without
 
 
-def _fits_per_layer(counts: tuple[int, int], out_of_bag: bool, folds: int) -> tuple[str, int]:
-    """Return the product or sum as text, and its result.
+def _fits(
+    counts: tuple[int, int], out_of_bag: bool, folds: int, *, nested: bool, shares: bool
+) -> tuple[int, int]:
+    """Return the number of fits in layer 1, and in each later layer.
 
-    Out of bag, a learner with bags is fitted once; every other learner is fitted once per fold.
+    Out of bag, a learner with bags is fitted once per cascade; every other learner once per fold of
+    each cascade. Nested, there is a cascade per fold, which learns the other folds.
     """
     with_bags, without = counts
+    cascades, inner = (folds, max(folds - 1, 2)) if nested else (1, folds)
+    by_fold = cascades * inner
+    # In layer 1 the fit without two folds serves both cascades that are blind to one of them.
+    by_fold_first = by_fold // 2 if nested and shares and folds > 2 else by_fold
+    if out_of_bag:
+        later = with_bags * cascades + without * by_fold
+        return with_bags * cascades + without * by_fold_first, later
     total = with_bags + without
-    fold_text = counted(folds, "fold")
-    # With folds: fits = learners × folds.
+    return total * by_fold_first, total * by_fold
+
+
+def _in_layers(first: int, later: int) -> str:
+    """Return the number of fits in words."""
+    if first == later:
+        return f"{counted(first, 'fit')} per layer"
+    return f"{counted(first, 'fit')} in layer 1, {later:,} in each later layer"
+
+
+def _terms(counts: tuple[int, int], out_of_bag: bool, folds: int, *, nested: bool) -> str:
+    """Return what the fits are made of: learners, folds and cascades."""
+    with_bags, without = counts
+    total, fold_text = counted(with_bags + without, "learner"), counted(folds, "fold")
+    if nested:
+        return f"{total} in {counted(folds, 'cascade')}"
     if not out_of_bag:
-        fits, terms = total * folds, f"{counted(total, 'learner')} × {fold_text}"
-    elif not without:
-        fits, terms = total, f"{counted(total, 'learner')} out of bag"
-    elif not with_bags:
-        fits = total * folds
-        terms = f"{counted(total, 'learner')} × {fold_text} (MART has no bags)"
-    else:
-        # Out of bag: fits = learners with bags + other learners × folds.
-        fits = with_bags + without * folds
-        once, per_fold = counted(with_bags, "learner"), counted(without, "learner")
-        terms = f"{once} out of bag + {per_fold} × {fold_text}"
-    return f"{terms} = {counted(fits, 'fit')} per layer", fits
+        return f"{total} × {fold_text}"
+    if not without:
+        return f"{total} out of bag"
+    if not with_bags:
+        return f"{total} × {fold_text} (MART has no bags)"
+    once, per_fold = counted(with_bags, "learner"), counted(without, "learner")
+    return f"{once} out of bag + {per_fold} × {fold_text}"

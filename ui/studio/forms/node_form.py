@@ -43,14 +43,14 @@ from ui.studio.screen_text import plain
 MORE = "More settings"
 Row = tuple[str, ...]
 """Names of fields that stand side by side."""
-VECTORS: tuple[Row, ...] = (("class_vectors",), ("folds",))
+VECTORS: tuple[Row, ...] = (("resampling",), ("class_vectors",), ("folds", "folds_by"))
 PARTS: tuple[tuple[str, tuple[Row, ...]], ...] = (
     ("Growth", (("metric",), ("patience", "tolerance"), ("max_layers",), ("augment",))),
     ("Margin", (("gamma", "mu"), ("depth_step",))),
     ("Screening", (("error_share", "tree_growth"),)),
     ("Rows and columns", (("class_weights",), ("select_features", "seed"))),
 )
-METRIC = "AUC (3+ classes: accuracy)"
+METRIC = {"nested": "log loss", "per_layer": "AUC or accuracy, as in the paper"}
 
 
 def node_form(
@@ -129,7 +129,7 @@ def _draw_deep_forest(form: Form, specs: tuple[FieldSpec, ...]) -> None:
     by_name = {spec.name: spec for spec in specs}
     chosen = form.params.get("preset", by_name["preset"].default)
     info = preset_info(chosen) if isinstance(chosen, str) else None
-    form.placeholders = _placeholders(info)
+    form.placeholders = _placeholders(info, form.params.get("resampling"))
     _preset(form, by_name["preset"], info)
     _learners(form, by_name["learners"], info)
     _part(form, by_name, "", VECTORS)
@@ -145,13 +145,19 @@ def _draw_deep_forest(form: Form, specs: tuple[FieldSpec, ...]) -> None:
     _part(form, by_name, "Others", others)
 
 
-def _placeholders(info: PresetInfo | None) -> dict[str, str]:
-    """Return what empty fields show: the values of the preset."""
+def _placeholders(info: PresetInfo | None, resampling: Any) -> dict[str, str]:
+    """Return what empty fields show: the values of the preset.
+
+    ``resampling`` is how scores are made, if that is set: the metric for growth depends on it.
+    """
     if info is None:
         return {}
+    from nodes.deep_forest import HOW_SCORES_ARE_MADE
+
     texts = {name: display_text(value) for name, value in info.params.items()}
+    texts["resampling"] = HOW_SCORES_ARE_MADE[info.params["resampling"]]
     if info.params["metric"] == "auto":
-        texts["metric"] = METRIC
+        texts["metric"] = METRIC.get(str(resampling), METRIC[info.params["resampling"]])
     placeholders = {name: f"preset: {text}" for name, text in texts.items()}
     return {**placeholders, "select_features": "all"}
 

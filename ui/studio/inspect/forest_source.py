@@ -3,6 +3,7 @@
 - ``ForestChoice``, ``choices``    the deep forests of a run, those that were inspected first
 - ``ForestView``, ``forest_view``  one of them: records of its layers, and its inspection if any
 - ``growth_text``  in a sentence: how many layers are kept, and why growth stopped
+- ``depth_text``   in a sentence: whether layers after the first one paid
 - ``screened``     whether rows left before the last layer
 """
 
@@ -13,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from deepforest.records import LayerRecord, depth_sentence
 from engine.pipeline import Pipeline
 from engine.run_state import NodeState, RunState
 from engine.store import Artifact
@@ -216,6 +218,14 @@ def growth_text(records: Sequence[Mapping[str, Any]], *, growing: bool = False) 
     # The reason of the last layer ends with why growth stopped, unless it was the last allowed.
     stopped = re.search(r"growth stopped: (.+)$", str(records[-1].get("reason", "")))
     return f"{text} Growth stopped: {stopped[1]}." if stopped else text
+
+
+def depth_text(records: Sequence[Mapping[str, Any]], *, growing: bool = False) -> str:
+    """Return whether depth paid, as a sentence; empty while the forest grows."""
+    if growing:
+        return ""
+    sentence = depth_sentence([LayerRecord.from_dict(record) for record in records])
+    return f"{sentence}." if sentence else ""
 
 
 def screened(layers: Sequence[Mapping[str, Any]]) -> bool:

@@ -13,13 +13,14 @@ from typing import Any
 import streamlit as st
 
 from deepforest.metrics import lower_is_better, metric_title
+from deepforest.records import SCORED_ON
 from engine.text import counted
 from nodes.inspection.layers import UNKNOWN, Layers
 from ui.studio import plots
 from ui.studio.inspect import tables
-from ui.studio.inspect.forest_source import ForestView, screened
+from ui.studio.inspect.forest_source import ForestView, depth_text, screened
 from ui.studio.inspect.maps import Marks, marks, row_maps, some
-from ui.studio.plots.layers import HELD_OUT, TABLE
+from ui.studio.plots.layers import HELD_OUT, TABLE, scored_on
 from ui.studio.screen_text import plain
 from ui.studio.widgets import download_csv, grid, picture, short_texts, side_by_side
 
@@ -52,13 +53,17 @@ def draw_growth(forest: ForestView) -> None:
     records, stages, title = forest.records, forest.stages, metric_title(forest.metric)
     better = "lower" if lower_is_better(forest.metric) else "higher"
     score_words = (
-        f"The score after each layer: {better} is better. A layer without gain is dropped."
+        f"The score after each layer, with one standard error: {better} is better. A layer without "
+        "a proven gain is dropped."
     )
+    sentence = depth_text(records, growing=forest.unfinished is not None)
+    if sentence:
+        st.markdown(plain(sentence))
     ratio_words = f"Margin ratio. {RATIO} Good: it falls while the score improves."
     growth = plots.growth(records, forest.metric, title, stages)
     side_by_side(
         [
-            (growth, "growth", f"{score_words} {WHOSE_ROWS}"),
+            (growth, "growth", f"{score_words} {_whose_scores(records)}"),
             (_ratio_plot(forest, title), "margin-ratio", ratio_words),
         ]
     )
@@ -68,6 +73,12 @@ def draw_growth(forest: ForestView) -> None:
         picture(plots.margin_growth(records, stages), "margins-by-layer", words)
     with right:
         _draw_layer_table(forest, title)
+
+
+def _whose_scores(records: Sequence[Layer]) -> str:
+    """Return which rows the scores that decide are of, as a sentence."""
+    words = SCORED_ON[scored_on(records[0])]
+    return f"{words[:1].upper()}{words[1:]}."
 
 
 def _ratio_plot(forest: ForestView, title: str) -> Any:
@@ -104,6 +115,12 @@ def _draw_layer_table(forest: ForestView, title: str) -> None:
         name: number for name in rows[0] if name not in ("layer", "kept", "why")
     }
     config["score"] = st.column_config.NumberColumn(f"{plain(title)}, held out", format="%.4f")
+    config["± score"] = st.column_config.NumberColumn(
+        format="%.4f", help="Standard error: how much the score would vary with other rows."
+    )
+    config["out-of-fold"] = st.column_config.NumberColumn(
+        format="%.4f", help=f"The same metric {SCORED_ON['out_of_fold']}."
+    )
     config["table score"] = st.column_config.NumberColumn(f"{plain(title)}, table", format="%.4f")
     for where in ("", "table "):
         config[f"{where}margin ratio"] = st.column_config.NumberColumn(

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nodes.inspection.layers import UNKNOWN, Layers
-from ui.studio.plots.layers import HELD_OUT, TABLE
+from ui.studio.plots.layers import HELD_OUT, TABLE, scored_on
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,8 +44,12 @@ def growth_rows(records: Sequence[Layer], stages: Sequence[Layer], metric: str) 
             "layer": record["number"],
             "kept": record["kept"],
             "score": record["score"],
+            "± score": record.get("score_se"),
             "gain": record["gain"],
+            "± gain": record.get("gain_se"),
         }
+        if scored_on(record) != "out_of_fold":
+            row["out-of-fold"] = record["scores"].get(metric)
         row |= {f"margin {name}": held_out.get(name) for name in ("mean", "std", "ratio")}
         if stages:
             table = stage.get("margins") or {}

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import plotly.graph_objects as go
 
+from deepforest.records import SCORED_ON
 from ui.studio.plots.style import (
     BLUE,
     CLEAR_TO_BLUE,
@@ -48,9 +49,10 @@ ZERO_LINE = {"color": FAINT, "dash": "dot", "width": 1}
 def growth(
     records: Sequence[Layer], measure: str, title: str, stages: Sequence[Layer] = ()
 ) -> go.Figure:
-    """Plot the score that controls growth by layer, with small marks for single learners.
+    """Plot the score that decides about growth by layer, with small marks for single learners.
 
-    Filled marks are kept layers, empty ones dropped layers.
+    Filled marks are kept layers, empty ones dropped layers; their bars are one standard error. The
+    other scores that training has are dotted lines.
     """
     numbers = [record["number"] for record in records]
     x, y, names = [], [], []
@@ -66,13 +68,10 @@ def growth(
                 marker={"color": AMBER, "size": 7, "symbol": "diamond-open"},
                 hovertemplate="layer %{x}, %{customdata}<br>%{y:.4f}<extra></extra>",
             ),
-            go.Scatter(
-                name="Cascade", mode="lines", x=numbers, y=[record["score"] for record in records],
-                line={"color": BLUE, "width": 2}, hoverinfo="skip", showlegend=False,
-            ),
+            *_other_scores(records, measure),
+            *_deciding_scores(records),
             *_table_scores(stages, measure),
-            _layer_marks(records, kept=True),
-            _layer_marks(records, kept=False),
+            *_layer_marks(records),
         ]
     )  # fmt: skip
     apply_layout(figure, f"{hover_name(title)} by layer", 340, legend=True)
@@ -80,6 +79,49 @@ def growth(
     axis_title = hover_name(title)
     figure.update_yaxes(title=axis_title if stages else f"{axis_title}, held-out rows")
     return figure
+
+
+def scored_on(record: Layer) -> str:
+    """Return on which rows the score of a record was made: a key of ``SCORED_ON``."""
+    # Records of earlier versions do not say it, and have no score on blind rows.
+    default = "validation" if record.get("validation") else "out_of_fold"
+    return str(record.get("scored_on") or default)
+
+
+def _deciding_scores(records: Sequence[Layer]) -> list[go.Scatter]:
+    """Return the line of the score that decides: solid up to the last kept layer, then dotted."""
+    name = _legend_name(scored_on(records[0])) if records else ""
+    last = max((at for at, record in enumerate(records) if record["kept"]), default=0)
+    parts = [("solid", records[: last + 1], True)]
+    if last + 1 < len(records):
+        parts.append(("dot", records[last:], False))
+    return [
+        go.Scatter(
+            name=name, mode="lines", x=[record["number"] for record in part],
+            y=[record["score"] for record in part], line={"color": BLUE, "width": 2, "dash": dash},
+            hoverinfo="skip", showlegend=in_legend,
+        )
+        for dash, part, in_legend in parts
+    ]  # fmt: skip
+
+
+def _other_scores(records: Sequence[Layer], measure: str) -> list[go.Scatter]:
+    """Return the lines of scores that did not decide: on blind rows and out-of-fold."""
+    lines = []
+    for kind, key, colour in (("blind", "blind", ORANGE), ("out_of_fold", "scores", GREY)):
+        values = [(record.get(key) or {}).get(measure) for record in records]
+        if any(value is not None for value in values) and scored_on(records[0]) != kind:
+            numbers = [record["number"] for record in records]
+            lines.append(
+                _line_of(_legend_name(kind), numbers, values, colour, "dot", "cross-thin-open", "y")
+            )
+    return lines
+
+
+def _legend_name(kind: str) -> str:
+    """Return which rows a line is about, broken into lines that fit below half a page."""
+    words = SCORED_ON[kind]
+    return f"{words[:1].upper()}{words[1:]}".replace("; ", ";<br>")
 
 
 def margin_growth(records: Sequence[Layer], stages: Sequence[Layer] = ()) -> go.Figure:
@@ -430,16 +472,35 @@ def _table_scores(stages: Sequence[Layer], measure: str) -> list[go.Scatter]:
     return [_line_of(TABLE, numbers, scores, GREEN, "dash", "square", "y")]
 
 
-def _layer_marks(records: Sequence[Layer], *, kept: bool) -> go.Scatter:
-    """Return the marks of the kept or of the dropped layers, with the reason as hover text."""
-    layers = [record for record in records if bool(record["kept"]) == kept]
+def _layer_marks(records: Sequence[Layer]) -> list[go.Scatter]:
+    """Return the marks of layers that are kept, that are dropped, and of which a probe was enough.
+
+    Their bars are one standard error; the hover text has the reason.
+    """
+    kept = [record for record in records if record["kept"]]
+    probes = [record for record in records if record.get("probe")]
+    dropped = [record for record in records if not record["kept"] and not record.get("probe")]
+    marks = [_marks("Kept layer", kept, BLUE, "circle")]
+    marks.append(_marks("Dropped layer", dropped, GREY, "circle-open"))
+    if probes:
+        marks.append(_marks("Dropped after a quarter of its trees", probes, GREY, "diamond-open"))
+    return marks
+
+
+def _marks(name: str, layers: Sequence[Layer], colour: str, symbol: str) -> go.Scatter:
+    """Return the marks of some layers."""
+    errors = [layer.get("score_se") for layer in layers]
+    noise = ["" if error is None else f" ± {error:.4f}" for error in errors]
+    reasons = [hover_name(str(layer.get("reason", ""))) for layer in layers]
     return go.Scatter(
-        name="Kept layer" if kept else "Dropped layer", mode="markers",
+        name=name, mode="markers",
         x=[layer["number"] for layer in layers], y=[layer["score"] for layer in layers],
-        customdata=[hover_name(str(layer.get("reason", ""))) for layer in layers],
-        marker={"color": BLUE, "size": 12, "symbol": "circle" if kept else "circle-open",
-                "line": {"color": BLUE, "width": 2}},
-        hovertemplate="layer %{x}<br>%{y:.4f}<br>%{customdata}<extra></extra>",
+        error_y={"type": "data", "array": [error or 0.0 for error in errors],
+                 "visible": any(errors), "color": colour, "thickness": 1.5, "width": 6},
+        customdata=[list(pair) for pair in zip(noise, reasons, strict=True)],
+        marker={"color": colour, "size": 12, "symbol": symbol,
+                "line": {"color": colour, "width": 2}},
+        hovertemplate="layer %{x}<br>%{y:.4f}%{customdata[0]}<br>%{customdata[1]}<extra></extra>",
     )  # fmt: skip
 
 

@@ -25,6 +25,8 @@ from nodes.inspection.layers import FILE as LAYERS_FILE
 from nodes.inspection.layers import Layers, load_layers
 from nodes.models.model import describe_model
 from ui.studio import links, plots
+from ui.studio.inspect.forest_source import depth_text
+from ui.studio.screen_text import plain
 from ui.studio.widgets import chart, draw_tabs, facts, grid, opened
 
 FOREST_FILE = "forest.json"
@@ -137,9 +139,11 @@ def forest_record(folder: Path) -> dict[str, Any] | None:
     from deepforest.inspection import steering_measure
 
     model = json.loads(path.read_text(encoding="utf-8"))["content"]["model"]
+    # Models of earlier versions have the metric under another name.
+    params = model["params"]
     return {
         "layers": model["layers"],
-        "metric": steering_measure(model["layers"], model["params"].get("metric")),
+        "metric": steering_measure(model["layers"], params.get("scoring", params.get("metric"))),
     }
 
 
@@ -154,7 +158,8 @@ def layer_rows(layers: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     for layer in layers:
         margins = layer["margins"] or {}
         row: dict[str, Any] = {"Layer": layer["number"], "Score": layer["score"]}
-        row |= {"Gain": layer["gain"], "Kept": layer["kept"]}
+        row |= {"± score": layer.get("score_se"), "Gain": layer["gain"]}
+        row |= {"± gain": layer.get("gain_se"), "Kept": layer["kept"]}
         row |= {"Margin": margins.get("mean"), "Margin ratio": margins.get("ratio")}
         row["Features"] = layer["n_features"]
         if screened:
@@ -178,8 +183,10 @@ def _show_layers(forest: Mapping[str, Any], key: str) -> None:
     """Draw the growth of a forest, and the figures of its layers and learners."""
     layers, metric = forest["layers"], forest["metric"]
     number = st.column_config.NumberColumn(format="%.4f")
+    st.markdown(plain(depth_text(layers)))
     chart(plots.growth(layers, metric, metric_title(metric)), f"{key}-growth")
-    config: dict[str, Any] = dict.fromkeys(("Score", "Gain", "Margin", "Margin ratio"), number)
+    figures = ("Score", "± score", "Gain", "± gain", "Margin", "Margin ratio")
+    config: dict[str, Any] = dict.fromkeys(figures, number)
     config["Score"] = st.column_config.NumberColumn(metric_title(metric), format="%.4f")
     config["Why"] = st.column_config.TextColumn(width="large")
     grid(layer_rows(layers), f"{key}-layers", column_config=config)

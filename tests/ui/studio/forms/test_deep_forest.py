@@ -7,7 +7,7 @@ import pytest
 from deepforest._layer import n_fits
 from deepforest.learners import make_learners
 from deepforest.presets import PRESETS, preset
-from nodes.deep_forest import DeepForestParams
+from nodes.deep_forest import DeepForestParams, _learner_params
 from ui.studio.forms.cards import duplicated, moved, removed, with_kind
 from ui.studio.forms.fields import specs_of
 from ui.studio.forms.fit_count import (
@@ -21,43 +21,61 @@ from ui.studio.forms.fit_count import (
 SPECS = {spec.name: spec for spec in specs_of(DeepForestParams)}
 FOREST = {"kind": "random_forest", "count": 2, "trees": 50, "max_features": 0.5}
 MART = {"kind": "mart", "leaves": 15}
+PER_LAYER = {"resampling": "per_layer"}
 
 
 @pytest.mark.parametrize(
     ("params", "said"),
     [
-        ({}, "4 learners × 5 folds = 20 fits per layer, up to 10 layers"),
-        ({"folds": 3, "max_layers": 1}, "4 learners × 3 folds = 12 fits per layer, up to 1 layer"),
         (
-            {"class_vectors": "oob"},
-            "3 learners out of bag + 1 learner × 5 folds = 8 fits per layer with up to 4 classes, "
-            "4 with more, up to 10 layers",
+            {},
+            "4 learners in 5 cascades = 40 fits in layer 1, 80 in each later layer, "
+            "up to 10 layers",
         ),
         (
-            {"preset": "gcforest", "class_vectors": "oob"},
+            {"select_features": 9},
+            "4 learners in 5 cascades = 80 fits per layer, up to 10 layers",
+        ),
+        (
+            {"class_vectors": "oob"},
+            "4 learners in 5 cascades = 25 fits in layer 1, 35 in each later layer with up to 4 "
+            "classes, 20 fits per layer with more, up to 10 layers",
+        ),
+        (
+            {"learners": [FOREST, MART], "folds": 2},
+            "3 learners in 2 cascades = 12 fits per layer, up to 10 layers",
+        ),
+        (
+            {"folds": 3, "max_layers": 1} | PER_LAYER,
+            "4 learners × 3 folds = 12 fits per layer, up to 1 layer",
+        ),
+        (
+            {"class_vectors": "oob"} | PER_LAYER,
+            "3 learners out of bag + 1 learner × 5 folds = 8 fits per layer with up to 4 classes, "
+            "4 fits per layer with more, up to 10 layers",
+        ),
+        (
+            {"preset": "gcforest", "class_vectors": "oob"} | PER_LAYER,
             "4 learners out of bag = 4 fits per layer, up to 10 layers",
         ),
         (
-            {"preset": "mart_cascade", "class_vectors": "oob"},
+            {"preset": "mart_cascade", "class_vectors": "oob"} | PER_LAYER,
             "4 learners × 5 folds (MART has no bags) = 20 fits per layer, up to 10 layers",
         ),
         (
-            {"learners": [{"kind": "mart"}]},
+            {"learners": [{"kind": "mart"}]} | PER_LAYER,
             "1 learner × 5 folds = 5 fits per layer, up to 10 layers",
         ),
-        ({"learners": []}, "4 learners × 5 folds = 20 fits per layer, up to 10 layers"),
+        ({"learners": []} | PER_LAYER, "4 learners × 5 folds = 20 fits per layer, up to 10 layers"),
         (
-            {"learners": [FOREST, MART], "folds": 2},
-            "3 learners × 2 folds = 6 fits per layer, up to 10 layers",
-        ),
-        (
-            {"learners": [FOREST, MART], "class_vectors": "oob", "folds": 7},
+            {"learners": [FOREST, MART], "class_vectors": "oob", "folds": 7} | PER_LAYER,
             "2 learners out of bag + 1 learner × 7 folds = 9 fits per layer, up to 10 layers",
         ),
         (
-            {"preset": "mddf_sf", "folds": None},
+            {"preset": "mddf_sf", "folds": None} | PER_LAYER,
             "4 learners × 5 folds = 20 fits per layer, up to 10 layers",
         ),
+        ({"resampling": "x"}, None),
         ({"learners": [{"kind": "oak"}]}, None),
         ({"learners": [{"kind": "mart", "count": 0}]}, None),
         ({"learners": [5]}, None),
@@ -72,14 +90,24 @@ def test_what_settings_amount_to(params: dict[str, Any], said: str | None):
     assert fit_count_text(params) == said
 
 
+@pytest.mark.parametrize("resampling", ["nested", "per_layer"])
 @pytest.mark.parametrize("out_of_bag", [False, True])
 @pytest.mark.parametrize("name", PRESETS)
-def test_the_sum_is_what_the_library_would_fit(name: str, out_of_bag: bool):
+def test_the_sum_is_what_the_library_would_fit(name: str, out_of_bag: bool, resampling: str):
     info = preset_info(name)
     assert info is not None
-    learners = make_learners([{**one, "count": one.get("count", 1)} for one in info.learners])
-    said = fit_count_text({"preset": name, "class_vectors": "oob" if out_of_bag else "folds"}) or ""
-    assert f"= {n_fits(learners, out_of_bag, 5)} fits per layer" in said
+    own = DeepForestParams(learners=list(info.learners)).learners
+    learners = make_learners([_learner_params(one) for one in own])
+    params = {"preset": name, "class_vectors": "oob" if out_of_bag else "folds"}
+    said = fit_count_text({**params, "resampling": resampling}) or ""
+    nested = resampling == "nested"
+    first, later = (
+        n_fits(learners, out_of_bag, 5, nested, first=is_first) for is_first in (True, False)
+    )
+    if first == later:
+        assert f"= {first} fits per layer" in said
+    else:
+        assert f"= {first} fits in layer 1, {later} in each later layer" in said
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -89,7 +117,7 @@ def test_a_preset_is_told_as_the_library_has_it(name: str):
     wanted = preset(name).learners
     if wanted is not None:
         checked = DeepForestParams(learners=list(info.learners)).learners
-        assert make_learners(wanted) == make_learners([one.model_dump() for one in checked])
+        assert make_learners(wanted) == make_learners([_learner_params(one) for one in checked])
     DeepForestParams(preset=name, learners=list(info.learners))
     assert all(learner_text(one) for one in (*info.learners, *info.learners_of_many_classes))
 
@@ -110,14 +138,17 @@ def test_a_learner_is_put_in_a_line():
     ("params", "needed"),
     [
         ({}, True),
-        ({"class_vectors": "oob"}, True),  # MART is among the default's learners
-        ({"class_vectors": "oob", "preset": "gcforest"}, False),
-        ({"class_vectors": "oob", "learners": [FOREST]}, False),
-        ({"class_vectors": "oob", "learners": [FOREST, MART]}, True),
-        ({"class_vectors": "oob", "learners": ["x", {"kind": 5}]}, True),
+        # There is a cascade for each fold.
+        ({"class_vectors": "oob", "learners": [FOREST]}, True),
+        # MART is among the default's learners.
+        ({"class_vectors": "oob"} | PER_LAYER, True),
+        ({"class_vectors": "oob", "preset": "gcforest"} | PER_LAYER, False),
+        ({"class_vectors": "oob", "learners": [FOREST]} | PER_LAYER, False),
+        ({"class_vectors": "oob", "learners": [FOREST, MART]} | PER_LAYER, True),
+        ({"class_vectors": "oob", "learners": ["x", {"kind": 5}]} | PER_LAYER, True),
     ],
 )
-def test_folds_matter_as_long_as_a_learner_has_no_bags(params: dict[str, Any], needed: bool):
+def test_folds_matter_unless_one_cascade_has_bags_only(params: dict[str, Any], needed: bool):
     assert needs_folds(params) is needed
 
 
@@ -137,7 +168,7 @@ def test_cards_are_edited_as_plain_lists():
 def test_the_presets_learners_are_shown_until_they_are_changed(draw):
     form = draw("deep-forest")
     assert learner_text({"kind": "completely_random_forest"}) in form.said
-    assert "20 fits" in form.said
+    assert "40 fits" in form.said
     own = [{"kind": "random_forest"}, {"kind": "extra_trees"}, {"kind": "completely_random_forest"}]
     assert form.press("learners.change") == {"learners": [*own, {"kind": "mart", "trees": 100}]}
     assert [form.find("Kind", number).value for number in range(4)][3] == "mart"
@@ -187,7 +218,7 @@ def test_a_wrong_card_is_kept_and_can_be_mended(draw):
     assert form.params == {
         "learners": [{"kind": "mart"}, {"kind": "mart"}, {"kind": "mart", "trees": 9}]
     }
-    assert "15 fits" in form.said and form.problems == []
+    assert "30 fits" in form.said and form.problems == []
 
 
 @pytest.mark.parametrize(
@@ -208,7 +239,8 @@ def test_parts_follow_the_preset(draw, chosen: str, shown: set[str], hidden: set
     ("chosen", "label", "placeholder"),
     [
         ("default", "Folds", "preset: 5"),
-        ("default", "Metric for growth", "preset: AUC (3+ classes: accuracy)"),
+        ("default", "Metric for growth", "preset: log loss"),
+        ("default", "How scores are made", "preset: on rows that no layer has seen"),
         ("mart_cascade", "Metric for growth", "preset: auc"),
         ("default", "Patience", "preset: 1"),
         ("mddf", "Patience", "preset: 2"),
@@ -221,6 +253,16 @@ def test_parts_follow_the_preset(draw, chosen: str, shown: set[str], hidden: set
 def test_an_empty_field_shows_what_the_preset_has(draw, chosen: str, label: str, placeholder: str):
     field = draw("deep-forest", preset=chosen).find(label)
     assert placeholder in (field.placeholder, *getattr(field, "options", ()))
+
+
+def test_how_scores_are_made_is_a_choice_in_words(draw):
+    form = draw("deep-forest")
+    field = form.find("How scores are made")
+    assert field.options[1:] == ["on rows that no layer has seen", "out-of-fold, as in the papers"]
+    assert form.give("How scores are made", "per_layer") == {"resampling": "per_layer"}
+    assert "4 learners × 5 folds" in form.said
+    metric = form.find("Metric for growth")
+    assert metric.options[0] == "preset: AUC or accuracy, as in the paper"
 
 
 def test_titles_of_presets_are_readable(draw):
@@ -249,7 +291,5 @@ def test_other_forms_do_without_the_learning_library():
 
 def test_a_word_that_is_no_choice_is_not_taken_for_one(draw):
     form = draw("deep-forest", preset="gcforest")
-    assert form.give("Metric for growth", "preset: AUC (3+ classes: accuracy)") == {
-        "preset": "gcforest"
-    }
+    assert form.give("Metric for growth", "preset: log loss") == {"preset": "gcforest"}
     assert form.give("Metric for growth", "ks") == {"preset": "gcforest", "metric": "ks"}

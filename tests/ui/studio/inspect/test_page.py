@@ -115,6 +115,12 @@ def test_the_address_names_the_tab_that_is_open(
     )
 
 
+def test_growth_says_whether_depth_paid(studio: Studio, tmp_path: Path):
+    run, _ = grown_run(studio, tmp_path / "model")
+    shown = words(inspect_page("Growth", run=run, node="forest"))
+    assert "Layer 2 gained 0.0100, out-of-fold" in shown
+
+
 @pytest.mark.parametrize("tab", TABS)
 def test_every_plot_has_words_under_it(studio: Studio, tab: str):
     run, _ = inspected_run(studio, small())

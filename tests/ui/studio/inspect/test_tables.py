@@ -22,6 +22,17 @@ def test_growth_has_a_row_a_layer_with_the_table_beside_training():
     assert "table score" not in tables.growth_rows(RECORDS, (), "accuracy")[0]
 
 
+def test_growth_has_standard_errors_and_the_out_of_fold_score_beside_an_honest_one():
+    fields = {"scored_on": "blind", "score_se": 0.01, "gain_se": 0.02}
+    [row] = tables.growth_rows(
+        [record(2, 0.9, scores={"accuracy": 0.95}, **fields)], (), "accuracy"
+    )
+    assert (row["score"], row["± score"], row["± gain"]) == (0.9, 0.01, 0.02)
+    assert row["out-of-fold"] == 0.95
+    old = tables.growth_rows(RECORDS, (), "accuracy")[0]
+    assert (old["± score"], "out-of-fold" in old) == (None, False)
+
+
 @pytest.mark.parametrize(
     ("places", "numbers", "names"),
     [

@@ -156,7 +156,7 @@ CASES = [
         "Layers",
         "Deep forest · 2 classes · 5 features · trained on 569 rows",
         2,
-        ["AUC by layer"],
+        ["Log loss by layer"],
     ),
     ("forest.model", "Features", "Deep forest", 1, []),
     ("forest.model", "Classes", "Deep forest", 1, []),
