@@ -385,7 +385,9 @@ class _Growth:
 
     def _probabilities(self, output: Array) -> Array:
         """Return an output after the newest layer as calibrated probabilities (or numbers)."""
-        return temper(self.strategy.to_probabilities(output), self.temperature)
+        probabilities = temper(self.strategy.to_probabilities(output), self.temperature)
+        # A row that no cascade is blind to has no output; its probabilities are not equal.
+        return np.where(np.isnan(output), np.nan, probabilities)
 
     def score(self) -> None:
         """Score the output on rows that are new to the layers, and decide about growth."""

@@ -57,13 +57,14 @@ class Layer:
         """
         known = {} if known is None else known
         by_learner = []
-        # Algorithm 1 of mdDF, line 7. Float32, since the layers were trained on float32 vectors.
+        # Algorithm 1 of mdDF, line 7. Float32 before the mean, as in the fit: the next layer sees
+        # the same bits, and a new row takes the same branches as a row that was left out.
         for models in self.models:
             for model in models:
                 if id(model) not in known:
-                    known[id(model)] = model.vectors(features)
+                    known[id(model)] = model.vectors(features).astype(np.float32)
             by_learner.append(mean([known[id(model)] for model in models]))
-        return np.stack(by_learner).astype(np.float32)
+        return np.stack(by_learner)
 
     def combine(self, vectors: Array) -> Array:
         """Return the output of the layer, rows × outputs, from its learners' vectors."""
