@@ -122,8 +122,8 @@ class CascadePass:
         output = layer.combine(vectors)
         if layer.alphas is None:
             return output
-        # mdDF, equation 6: f_t = Σ α_l h_l over all layers so far
-        self._layer_outputs[number].append(output)
+        # mdDF, equation 6: f_t = Σ α_l h_l over all layers so far; float32 as in the fit
+        self._layer_outputs[number].append(output.astype(np.float32))
         return weighted_sum(layer.alphas, self._layer_outputs[number])
 
     def _let_confident_rows_leave(self) -> None:
