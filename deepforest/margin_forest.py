@@ -166,8 +166,7 @@ class MarginStrategy(LayerStrategy):
 
     def advance(self, cascade: GrowingCascade, vectors: Array, data: TrainingData) -> None:
         """Add the layer to the output; weight the training rows by the cost of their margins."""
-        output = cascade.layers[-1].combine(vectors)  # h_t
-        cascade.layer_outputs.append(output.astype(np.float32))
+        cascade.layer_outputs.append(vectors.mean(axis=0))
         # Equation 6, f_t = α_t·h_t + f_{t−1}; summed anew, because with joint weights those of
         # earlier layers change too.
         total = weighted_sum(self._alphas, cascade.layer_outputs)
