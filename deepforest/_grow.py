@@ -34,7 +34,7 @@ from .records import LayerRecord, LearnerRecord, MarginRecord
 Array = npt.NDArray[Any]
 
 TEMPERATURES = (0.1, 5.0)
-CALIBRATION_ROWS = 100_000
+CALIBRATION_ROWS = 20_000
 PROBE_ROWS = 1_000
 
 
@@ -66,7 +66,7 @@ class TrainingData(NamedTuple):
 
 
 class Combination(NamedTuple):
-    """Hold how a layer combines its vectors: few numbers, which all cascades share."""
+    """Hold how a layer combines its vectors: few numbers, from rows new to the layer."""
 
     coefficients: Array
     alphas: Array | None = None
@@ -88,8 +88,13 @@ class LayerStrategy:
         """
         return learners
 
-    def combine(self, vectors: Array, rows: Array, data: TrainingData) -> Combination:
-        """Return how the vectors are combined, learners × rows × outputs, of rows new to them."""
+    def observe(self, vectors: Array, rows: Array, data: TrainingData) -> None:
+        """Take the vectors of a new layer, learners × rows × outputs, of rows new to it."""
+
+    def combine(
+        self, vectors: Array, rows: Array, data: TrainingData, before: Layer | None
+    ) -> Combination:
+        """Return how such vectors are combined; ``before`` is the layer before of the cascade."""
         raise NotImplementedError
 
     def advance(self, cascade: GrowingCascade, vectors: Array, data: TrainingData) -> None:
@@ -336,7 +341,8 @@ class _Growth:
         rows = self.cascades[0].scored
         data, vectors = self.data.only(rows), fit.vectors[:, rows]
         # A copy: nothing that the strategy remembers may come from a layer that is refused.
-        combination = copy(self.strategy).combine(vectors, rows, self.data)
+        before = self.cascades[0].layers[-1]
+        combination = copy(self.strategy).combine(vectors, rows, self.data, before)
         output = weighted_sum(combination.coefficients, vectors)
         probabilities = self.strategy.to_probabilities(output)
         if self.plan.calibrates:
@@ -365,14 +371,28 @@ class _Growth:
         parts = [(each.scored, fit) for each, fit in zip(self.cascades, fits, strict=True)]
         rows = np.concatenate([scored for scored, _ in parts])
         vectors = np.concatenate([fit.vectors[:, scored] for scored, fit in parts], axis=1)
-        combination = self.strategy.combine(vectors, rows, self.data)
+        self.strategy.observe(vectors, rows, self.data)
+        of_all = self._combination(self.cascades[0], vectors, rows)
         for cascade, fit in zip(self.cascades, fits, strict=True):
-            fit.layer.coefficients, fit.layer.alphas, fit.layer.threshold = combination
+            combination = of_all
+            if self.is_blind:
+                # Not by the rows the cascade is blind to: with few rows even the weights of the
+                # learners would remember some of their labels.
+                others = np.isin(rows, cascade.rows.scored, invert=True)
+                combination = self._combination(cascade, vectors[:, others], rows[others])
+            fit.layer.coefficients, fit.layer.alphas, _ = combination
+            # One threshold for all: a row leaves all cascades at once.
+            fit.layer.threshold = of_all.threshold
             cascade.layers.append(fit.layer)
             self.strategy.advance(cascade, fit.vectors, self.data)
             cascade.next_vectors = self.strategy.next_features(fit.vectors, cascade.output)
             self.output[cascade.rows.scored] = cascade.output[cascade.rows.scored]
         self._calibrate()
+
+    def _combination(self, cascade: GrowingCascade, vectors: Array, rows: Array) -> Combination:
+        """Return how a cascade combines the vectors of the new layer, estimated from these rows."""
+        before = cascade.layers[-1] if cascade.layers else None
+        return self.strategy.combine(vectors, rows, self.data, before)
 
     def _calibrate(self) -> None:
         """Set the temperature at which the probabilities of new rows are right."""
@@ -440,8 +460,8 @@ class _Growth:
             blind=self._scores(probabilities, self.scored) if self.is_blind else {},
             validation=self._validation_scores(),
             margins=self._margins(probabilities, self.scored),
-            coefficients=layer.coefficients.tolist(),
-            alphas=None if layer.alphas is None else layer.alphas.tolist(),
+            coefficients=np.mean([fit.layer.coefficients for fit in fits], axis=0).tolist(),
+            alphas=self._mean_alphas(fits),
             rows_out=len(gone),
             error_out=_error(probabilities[gone], self.data.target.target[gone]),
             threshold=layer.threshold,
@@ -491,6 +511,11 @@ class _Growth:
         )
         self.records.append(new)
         return new
+
+    def _mean_alphas(self, fits: list[LayerFit]) -> list[float] | None:
+        """Return the weights of the layers (mdDF), the mean over the cascades."""
+        alphas = [fit.layer.alphas for fit in fits if fit.layer.alphas is not None]
+        return np.mean(alphas, axis=0).tolist() if alphas else None
 
     def _margins(self, probabilities: Array, rows: Array) -> MarginRecord | None:
         margin = self.strategy.margins(probabilities, self.data.target, rows)
@@ -584,16 +609,20 @@ def best_temperature(probabilities: Array, truth: Array, weights: Array | None) 
     """Return the temperature at which the true classes are most likely; see ``temper``."""
     # One number, so a sample of the rows is enough.
     step = -(-len(truth) // CALIBRATION_ROWS)
-    probabilities, truth = probabilities[::step], truth[::step]
+    logs, truth = np.log(np.maximum(probabilities[::step], LEAST_PROBABILITY)), truth[::step]
     weights = None if weights is None else weights[::step]
-    rows = np.arange(len(truth))
+    logs -= logs.max(axis=1, keepdims=True)
+    of_true_class = logs[np.arange(len(truth)), truth]
 
     def loss(log_temperature: float) -> float:
-        tempered = temper(probabilities, float(np.exp(log_temperature)))
-        of_true_class = np.maximum(tempered[rows, truth], LEAST_PROBABILITY)
-        return -float(np.average(np.log(of_true_class), weights=weights))
+        # −log softmax(logs / τ) of the true class.
+        sharpness = np.exp(-log_temperature)
+        total = np.log(np.exp(logs * sharpness).sum(axis=1))
+        return float(np.average(total - of_true_class * sharpness, weights=weights))
 
-    found = minimize_scalar(loss, bounds=np.log(TEMPERATURES), method="bounded")
+    found = minimize_scalar(
+        loss, bounds=np.log(TEMPERATURES), method="bounded", options={"xatol": 1e-3}
+    )
     return float(np.exp(found.x))
 
 

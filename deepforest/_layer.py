@@ -13,7 +13,7 @@ import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -142,7 +142,7 @@ class PlannedFit:
     out_of_bag: bool
     seed: int
 
-    @property
+    @cached_property
     def predict_rows(self) -> Array:
         """The rows whose vectors the fit returns, ascending."""
         return _join(self.training, self.left_out) if self.out_of_bag else self.left_out

@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_array
 from ._base import BaseCascade, BaseCascadeClassifier, check_choice
 from ._grow import Combination, LayerStrategy, TrainingData
 from ._input import keep_arguments
+from ._layer import Layer
 from ._renamed import CASCADE_NAMES, accept_old_names
 from .learners import Target
 from .metrics import Metric, resolve_metric
@@ -28,6 +29,7 @@ Array = npt.NDArray[Any]
 
 COMBINE = ("auto", "mean", "weighted")
 PASS_ON = ("auto", "vectors", "output")
+WEIGHING_ROWS = 50_000
 MART_CLASSES = 4  # up to so many classes, MART is among the default learners
 DEFAULT = (
     "random_forest",
@@ -62,13 +64,18 @@ class AveragingStrategy(LayerStrategy):
         """Whether the next layer sees the combined vector only."""
         return self._passes_output
 
-    def combine(self, vectors: Array, rows: Array, data: TrainingData) -> Combination:
+    def combine(
+        self, vectors: Array, rows: Array, data: TrainingData, before: Layer | None
+    ) -> Combination:
         """Return the weight of each learner."""
         # gcForest averages the learners. Here the vectors are of rows new to the learners, so that
         # these can be compared by them and the better ones count more.
         n = len(vectors)
         if not self.weighted or n == 1:
             return Combination(np.full(n, 1 / n))
+        # A few numbers: some of the rows are enough.
+        step = -(-len(rows) // WEIGHING_ROWS)
+        vectors, rows = vectors[:, ::step], rows[::step]
         target = data.target.target[rows]
         weights = None if data.weights is None else data.weights[rows]
         if data.target.n_classes == 0:

@@ -124,10 +124,9 @@ class MarginStrategy(LayerStrategy):
         self.depth_step = depth_step
         self.joint_alphas = joint_alphas
         self.reweight = reweight
-        # Of the rows new to their layers: the margins γ_l in each layer, and the last weights α.
+        # Of all rows, from layers that are new to them: the margins γ_l in each layer, and F_t.
         self._margins: list[Array] = []
-        self._alphas = np.zeros(0)
-        self._rows = np.zeros(0, int)
+        self._cumulative = np.zeros(0)
 
     def learners(
         self, number: int, learners: tuple[Learner, ...], share_left: float
@@ -144,24 +143,32 @@ class MarginStrategy(LayerStrategy):
             each.with_depth(depth) if isinstance(each, RandomForest) else each for each in learners
         )
 
-    def combine(self, vectors: Array, rows: Array, data: TrainingData) -> Combination:
+    def observe(self, vectors: Array, rows: Array, data: TrainingData) -> None:
+        """Remember the margins of the rows in the new layer."""
+        # Algorithm 2 of the paper, lines 5 and 6.
+        margin = np.full(len(data.values), np.nan, np.float32)
+        margin[rows] = margins(vectors.mean(axis=0), data.target.target[rows])
+        self._margins.append(margin)
+
+    def combine(
+        self, vectors: Array, rows: Array, data: TrainingData, before: Layer | None
+    ) -> Combination:
         """Return the plain mean of the learners, and the best weights α of the layers."""
-        # Algorithm 2 of the paper, lines 5 to 7.
-        output = vectors.mean(axis=0)  # h_t
-        self._margins.append(margins(output, data.target.target[rows]))
-        self._rows = rows
-        by_layer = np.column_stack(self._margins)  # γ_l(x_i), rows × layers
+        # Line 7.
+        by_layer = np.column_stack([margin[rows] for margin in self._margins])  # rows × layers
+        so_far = np.zeros(0)
+        if before is not None and before.alphas is not None:
+            so_far = before.alphas
         if self.joint_alphas:
-            alphas = best_alphas(by_layer, self.gamma, self.mu, np.append(self._alphas, 0.0))
+            alphas = best_alphas(by_layer, self.gamma, self.mu, np.append(so_far, 0.0))
         else:
-            before = by_layer[:, :-1] @ self._alphas
-            alpha = best_alpha(before, by_layer[:, -1], self.gamma, self.mu)
-            alphas = np.append(self._alphas, max(alpha, 0.0))
+            sums = by_layer[:, :-1] @ so_far
+            alpha = best_alpha(sums, by_layer[:, -1], self.gamma, self.mu)
+            alphas = np.append(so_far, max(alpha, 0.0))
         # If the margins are so bad that all weights are zero, the last layer gets 1: some layer
         # must decide.
         if not alphas.any():
             alphas[-1] = 1.0
-        self._alphas = alphas
         return Combination(np.full(len(vectors), 1 / len(vectors)), alphas)
 
     def advance(self, cascade: GrowingCascade, vectors: Array, data: TrainingData) -> None:
@@ -169,20 +176,32 @@ class MarginStrategy(LayerStrategy):
         cascade.layer_outputs.append(vectors.mean(axis=0))
         # Equation 6, f_t = α_t·h_t + f_{t−1}; summed anew, because with joint weights those of
         # earlier layers change too.
-        total = weighted_sum(self._alphas, cascade.layer_outputs)
-        cascade.output = total.astype(np.float32)
+        alphas = cascade.layers[-1].alphas
+        assert alphas is not None
+        cascade.output = weighted_sum(alphas, cascade.layer_outputs).astype(np.float32)
+        self._add_up(cascade, alphas)
         if not self.reweight:
             return
         training = cascade.training
         target = data.target.target[training]
         by_layer = [margins(output[training], target) for output in cascade.layer_outputs]
         # Equation 27; its weights sum to 1, those of the learners have an average of about 1.
-        margin = np.column_stack(by_layer) @ self._alphas
+        margin = np.column_stack(by_layer) @ alphas
         costs = row_weights(margin, self.gamma, self.mu) * len(training)
         cascade.weights = np.zeros(len(vectors[0]))
         cascade.weights[training] = costs
         if data.weights is not None:
             cascade.weights[training] *= data.weights[training]
+
+    def _add_up(self, cascade: GrowingCascade, alphas: Array) -> None:
+        """Compute F_t(i) = Σ α_l·γ_l(i) for the rows that are new to this cascade."""
+        if len(self._cumulative) != len(cascade.output):
+            self._cumulative = np.full(len(cascade.output), np.nan)
+        rows = cascade.rows.scored
+        by_layer = np.column_stack([margin[rows] for margin in self._margins])
+        # Σ_j f_t^j is the same for all rows, the sum of the α: dividing by it gives margins in
+        # [−1, 1], which can be compared between layers. λ does not change.
+        self._cumulative[rows] = by_layer @ alphas / max(float(np.abs(alphas).sum()), 1e-12)
 
     def next_features(self, vectors: Array, output: Array) -> Array:
         """Return f_t, which equation 5 concatenates with x."""
@@ -207,10 +226,7 @@ class MarginStrategy(LayerStrategy):
 
     def margins(self, probabilities: Array, target: Target, rows: Array) -> Array | None:
         """Return F_t, scaled to the margins of probabilities."""
-        # F_t(i) = Σ α_l·γ_l(i). Σ_j f_t^j is the same for all rows, the sum of the α: dividing by
-        # it gives margins in [−1, 1], which can be compared between layers. λ does not change.
-        margin = np.column_stack(self._margins) @ self._alphas
-        return np.asarray(margin / max(float(np.abs(self._alphas).sum()), 1e-12))
+        return self._cumulative[rows]
 
     def output_importances(self, layers: Sequence[Layer], of_layers: list[Array]) -> Array:
         """Return the importances for f_t, a sum of layers: each counts with its share of the α."""

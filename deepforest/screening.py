@@ -17,6 +17,7 @@ import numpy.typing as npt
 from ._base import BaseCascadeClassifier
 from ._grow import Combination, GrowingCascade, LayerStrategy, TrainingData
 from ._input import keep_arguments
+from ._layer import Layer
 from ._renamed import CASCADE_NAMES, accept_old_names
 from .arithmetic import weighted_sum
 from .learners import Learner
@@ -111,7 +112,9 @@ class ScreeningStrategy(LayerStrategy):
         # The fewer rows a layer has, the more trees it can afford: their number rises linearly.
         return tuple(learner.with_trees(1 + self.tree_growth * share_left) for learner in learners)
 
-    def combine(self, vectors: Array, rows: Array, data: TrainingData) -> Combination:
+    def combine(
+        self, vectors: Array, rows: Array, data: TrainingData, before: Layer | None
+    ) -> Combination:
         """Return the plain mean, and the confidence above which rows leave."""
         coefficients = np.full(len(vectors), 1 / len(vectors))
         output = weighted_sum(coefficients, vectors)

@@ -156,7 +156,7 @@ def test_the_node_and_the_executor_run_a_pipeline(page: Path) -> None:
 def test_the_estimator_is_a_learner(page: Path) -> None:
     model = runpy.run_path(str(page / "learner_example.py"))["model"]
     wine, classes = load_wine(return_X_y=True)
-    assert [learner.settings["kind"] for learner in model.layers_[0].learners] == [
+    assert [learner.settings["kind"] for learner in model.layer_records_[0].learners] == [
         "random_forest",
         "scikit",
     ]

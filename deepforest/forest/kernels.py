@@ -20,6 +20,9 @@ In a large node, where sums are made by bin, features are summed in groups: rows
 the whole group, and an addition that has to wait for the last one to the same bin does not delay
 those of the other features.
 
+Random cuts are scored in groups too, in one pass over the rows. If the weights are counts, the
+children inherit the class weights of their side of the cut.
+
 - ``grow_tree``      one tree: nodes, leaves, importances and the leaf of each passenger
 - ``draw_bag``       how often each row is in the bag of one tree
 - ``seed_of_tree``   an independent stream of random numbers for each tree
@@ -1400,8 +1403,8 @@ def _look_at_node(
 ) -> bool:
     """Write the content of a node to the desk; return whether the node is pure.
 
-    A blind search needs only the latter: then the number of classes is 0, and nothing is summed
-    unless the node is pure.
+    A blind search needs only the latter: then the number of classes is 0, unless the node is pure,
+    and nothing is summed but the target of a leaf.
     """
     desk.n_rows = rows.shape[0]
     desk.n_local = 0
@@ -1410,8 +1413,12 @@ def _look_at_node(
         if pure or not blind:
             _pair_targets(rows, data.target, weights, s.pairs, desk)
         return pure
-    if blind and not _all_equal(rows, data.classes):
-        return False
+    if blind:
+        pure = _all_equal(rows, data.classes)
+        if pure:
+            desk.n_local = 1
+            s.class_of[0] = data.classes[rows[0]]
+        return pure
     if data.n_classes <= 2:
         _pair_two_classes(rows, data.classes, weights, s.pairs, desk)
         _total_two_classes(s.totals, s.class_of, desk)
@@ -1660,8 +1667,9 @@ def _looks_further(
     n_visited: Int, n_known: Int, n_drawn: Int, n_found: Int, high: Int, limits: Limits
 ) -> bool:
     # As in scikit-learn, the search goes on beyond the candidates as long as all are constant.
-    return high > n_known + n_found and (
-        n_visited < limits.n_candidates or n_visited <= n_found + n_drawn
+    return bool(
+        high > n_known + n_found
+        and (n_visited < limits.n_candidates or n_visited <= n_found + n_drawn)
     )
 
 

@@ -64,7 +64,9 @@ class FitSlice:
         """The rows whose vectors the fit returns, ascending."""
         if self.held_out is None:
             return self.rows
-        return np.union1d(self.rows, self.held_out) if self.out_of_bag else self.held_out
+        if not self.out_of_bag:
+            return self.held_out
+        return np.sort(np.concatenate([self.rows, self.held_out]))
 
 
 class Fitted(ABC):

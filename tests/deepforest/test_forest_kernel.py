@@ -356,18 +356,25 @@ def test_missing_values_never_seen_follow_the_larger_part() -> None:
     assert forest.predict(binner.bin_rows(np.array([[np.nan]]))).argmax() == 1
 
 
-def test_importances_match_the_reference() -> None:
-    problem = Problem(6, 150, 3, 4, 20, 0.1)
-    grown = problem.grow(n_trees=1, bootstrap=False)
+@pytest.mark.parametrize("splitter", ["best", "random"])
+@pytest.mark.parametrize("n_classes", [0, 2, 4])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_importances_match_the_reference(splitter: str, n_classes: int, weighted: bool) -> None:
+    # More features than there are lanes for random cuts, so that groups of them are compared.
+    problem = Problem(6, 150, 11, n_classes, 20, 0.1)
+    weights = problem.weights if weighted else np.ones(150)
+    grown = problem.grow(
+        n_trees=1, bootstrap=False, splitter=splitter, sample_weight=weights if weighted else None
+    )
     bins, nodes = problem.matrix.rows, reference.tree_nodes(grown.forest, 0)
-    wanted = np.zeros(3)
+    wanted = np.zeros(11)
     for at, here in reference.rows_by_node(grown.forest, 0, bins, np.arange(150)).items():
         if nodes[at].feature >= 0:
             left = np.array(
                 [reference.goes_left(int(b), nodes[at]) for b in bins[here, nodes[at].feature]]
             )
             wanted[nodes[at].feature] += reference.gain(
-                problem.target[here], np.ones(len(here)), left, 4
+                problem.target[here], weights[here], left, n_classes
             )
     np.testing.assert_allclose(grown.forest.feature_importances(), wanted / wanted.sum(), atol=1e-9)
 
