@@ -119,10 +119,11 @@ class CascadePass:
 
     def _output(self, number: int, layer: Layer, vectors: Array) -> Array:
         """Return the output of one cascade after a layer."""
+        output = layer.combine(vectors)
         if layer.alphas is None:
-            return layer.combine(vectors)
-        # mdDF, equation 6: f_t = Σ α_l h_l over all layers so far, with the bits of the fit
-        self._layer_outputs[number].append(mean(list(vectors)))
+            return output
+        # mdDF, equation 6: f_t = Σ α_l h_l over all layers so far
+        self._layer_outputs[number].append(output)
         return weighted_sum(layer.alphas, self._layer_outputs[number])
 
     def _let_confident_rows_leave(self) -> None:

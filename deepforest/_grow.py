@@ -375,10 +375,11 @@ class _Growth:
         of_all = self._combination(self.cascades[0], vectors, rows)
         for cascade, fit in zip(self.cascades, fits, strict=True):
             combination = of_all
-            if self.is_blind:
-                # Not by the rows the cascade is blind to: with few rows even the weights of the
-                # learners would remember some of their labels.
-                others = np.isin(rows, cascade.rows.scored, invert=True)
+            # Not by the rows the cascade is blind to: with few rows even the weights of the
+            # learners would remember some of their labels. There may be no others: in the papers'
+            # way, and after screening.
+            others = np.isin(rows, cascade.rows.scored, invert=True)
+            if others.any():
                 combination = self._combination(cascade, vectors[:, others], rows[others])
             fit.layer.coefficients, fit.layer.alphas, _ = combination
             # One threshold for all: a row leaves all cascades at once.

@@ -236,7 +236,7 @@ def check_growth(model: Any, lower_is_better: bool = False) -> None:
     best = 1
     assert records[0].gain is None
     for number, record in enumerate(records[1:], 2):
-        if record.probe:  # of fewer trees: it is compared with as many trees of the best layer
+        if record.probe:  # of one cascade: its gain is that of the rows it is blind to
             assert number == len(records)
             assert record.gain <= 0
             break

@@ -280,7 +280,7 @@ def test_rows_that_no_tree_left_out_get_what_is_typical(n_classes: int) -> None:
     [whole] = per_layer(rows)
     plan = LayerPlan(1, (), whole, None, True, 0)
     fits = [PlannedFit("", (), Spy(), rows, rows[:0], True, 0)]
-    vectors = gather_vectors(plan, fits, [FitResult(Silent(), told, 0.0, told)], task)
+    vectors = gather_vectors(plan, fits, [FitResult(Silent(), told, 0.0)], task)
     np.testing.assert_allclose(vectors[3], [0.25, 0.75, 0] if n_classes else [0.75])
     np.testing.assert_allclose(vectors[[0, 2, 5]], 0.5)
     np.testing.assert_allclose(vectors[[1, 4]], 0)
