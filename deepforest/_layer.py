@@ -57,14 +57,13 @@ class Layer:
         """
         known = {} if known is None else known
         by_learner = []
-        # Algorithm 1 of mdDF, line 7. Float32 before the mean, as in the fit: the next layer sees
-        # the same bits, and a new row takes the same branches as a row that was left out.
+        # Algorithm 1 of mdDF, line 7. Float32, since the layers were trained on float32 vectors.
         for models in self.models:
             for model in models:
                 if id(model) not in known:
-                    known[id(model)] = model.vectors(features).astype(np.float32)
+                    known[id(model)] = model.vectors(features)
             by_learner.append(mean([known[id(model)] for model in models]))
-        return np.stack(by_learner)
+        return np.stack(by_learner).astype(np.float32)
 
     def combine(self, vectors: Array) -> Array:
         """Return the output of the layer, rows × outputs, from its learners' vectors."""
