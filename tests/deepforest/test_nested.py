@@ -382,22 +382,24 @@ KINDS: dict[str, Any] = {
 }
 
 
+@pytest.mark.parametrize(("n_layers", "n_equal"), [(1, 1.0), (3, 0.95)])
 @pytest.mark.parametrize("name", KINDS)
 def test_the_output_of_a_row_in_the_fit_is_that_of_the_cascade_that_is_blind_to_it(
-    name: str, every_third: None
+    name: str, n_layers: int, n_equal: float, every_third: None
 ) -> None:
+    """In deeper layers, a class vector at the very edge of a bin may be rounded to either side."""
     x, y = three_clouds()
     if name == "numbers":
         y = y + x[:, 0] ** 2
-    model = KINDS[name].set_params(scoring=keeps_every_layer(), **THREE_LAYERS).fit(x, y)
+    settings = {**THREE_LAYERS, "max_layers": n_layers, "scoring": keeps_every_layer()}
+    model = KINDS[name].set_params(**settings).fit(x, y)
     assert len(model.cascades_) == 3
-    assert model.n_layers_ > 1
+    assert min(n_layers, 2) <= model.n_layers_ <= n_layers
     for fold, cascade in enumerate(model.cascades_):
         own = slice(fold, None, 3)
         expected = alone(model, cascade, x)[own]
         equal = np.isclose(model.oof_output_[own], expected, rtol=1e-4, atol=1e-6).all(axis=1)
-        # A class vector at the very edge of a bin may be rounded to either side of it.
-        assert equal.mean() > 0.97
+        assert equal.mean() >= n_equal
 
 
 @pytest.mark.parametrize(
