@@ -161,7 +161,7 @@ class BaseCascade(TransformerMixin, TabularEstimator):  # type: ignore[misc]
             self._grow(data.only(rows), measure, watched, runner)
         if len(rows) < len(values):
             output = self.oof_output_
-            self.oof_output_ = np.full((len(values), self.n_outputs_), np.float32("nan"))
+            self.oof_output_ = np.full((len(values), self.n_outputs_), np.nan, output.dtype)
             self.oof_output_[rows] = output
         return self
 
