@@ -52,8 +52,6 @@ class Problem:
             "n_jobs",
             "executor",
             "interrupt",
-            "resume",
-            "snapshot_at",
         )
         extra = {name: changes.pop(name) for name in names if name in changes}
         settings = ForestSettings(**{"n_trees": 3, "max_features": None, **changes})
