@@ -161,7 +161,7 @@ class BaseCascade(TransformerMixin, TabularEstimator):  # type: ignore[misc]
             self._grow(data.only(rows), measure, watched, runner)
         if len(rows) < len(values):
             output = self.oof_output_
-            self.oof_output_ = np.full((len(values), self.n_outputs_), np.float32("nan"))
+            self.oof_output_ = np.full((len(values), self.n_outputs_), np.nan, output.dtype)
             self.oof_output_[rows] = output
         return self
 
@@ -273,6 +273,7 @@ class BaseCascade(TransformerMixin, TabularEstimator):  # type: ignore[misc]
             "target": ("auto", "classes" if target.n_classes else "numbers"),
             "categorical_features": ("from_dtype", self.categorical_),
             "random_state": (None, 0 if self.random_state is None else self._draw_seed()),
+            "n_jobs": (None, effective_n_jobs(self.n_jobs)),
         }
         params = selector.get_params(deep=False)
         for name, (default, value) in known.items():

@@ -375,10 +375,11 @@ class _Growth:
         of_all = self._combination(self.cascades[0], vectors, rows)
         for cascade, fit in zip(self.cascades, fits, strict=True):
             combination = of_all
-            if self.is_blind:
-                # Not by the rows the cascade is blind to: with few rows even the weights of the
-                # learners would remember some of their labels.
-                others = np.isin(rows, cascade.rows.scored, invert=True)
+            # Not by the rows the cascade is blind to: with few rows even the weights of the
+            # learners would remember some of their labels. There may be no others: in the papers'
+            # way, and after screening.
+            others = np.isin(rows, cascade.rows.scored, invert=True)
+            if others.any():
                 combination = self._combination(cascade, vectors[:, others], rows[others])
             fit.layer.coefficients, fit.layer.alphas, _ = combination
             # One threshold for all: a row leaves all cascades at once.
@@ -405,7 +406,9 @@ class _Growth:
 
     def _probabilities(self, output: Array) -> Array:
         """Return an output after the newest layer as calibrated probabilities (or numbers)."""
-        return temper(self.strategy.to_probabilities(output), self.temperature)
+        probabilities = temper(self.strategy.to_probabilities(output), self.temperature)
+        # A row that no cascade is blind to has no output; its probabilities are not equal.
+        return np.where(np.isnan(output), np.nan, probabilities)
 
     def score(self) -> None:
         """Score the output on rows that are new to the layers, and decide about growth."""

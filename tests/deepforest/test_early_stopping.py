@@ -194,7 +194,7 @@ def test_a_probe_needs_a_gain_above_the_tolerance(
     assert [decision.kept for decision in growth.decisions()] == [True] + [False] * refused_
     if refused_:
         reason = growth.decisions()[-1].reason
-        assert [word for word in ("probe", "quarter", "dropped") if word not in reason] == []
+        assert [word for word in ("probe", "one cascade", "dropped") if word not in reason] == []
 
 
 def test_a_probe_decides_only_about_the_last_chance() -> None:

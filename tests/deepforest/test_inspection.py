@@ -7,7 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from deepforest import CascadeForestClassifier, MarginForestClassifier, ScreenedForestClassifier
+from deepforest import (
+    CascadeForestClassifier,
+    MarginForestClassifier,
+    ScreenedForestClassifier,
+    margin_forest,
+)
 from deepforest.inspection import (
     Flow,
     Importance,
@@ -171,14 +176,16 @@ def test_one_pass_tells_what_the_trace_and_the_predictions_tell(cascade: Any) ->
 
 @pytest.mark.parametrize("augment", ["concat", "stack", "none"])
 @pytest.mark.parametrize("kind", [CascadeForestClassifier, MarginForestClassifier])
-def test_every_column_a_layer_saw_has_a_name(kind: Any, augment: str) -> None:
+def test_every_column_a_layer_saw_has_a_name(
+    kind: Any, augment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     x, y = three_clouds()
-    # With other options the output of mdDF need not change in every layer, nor is each vector seen.
-    own = (
-        {"joint_alphas": False, "gamma": 0.99}
-        if kind is MarginForestClassifier
-        else {"pass_on": "vectors"}
-    )
+    own: dict[str, Any] = {"pass_on": "vectors"}
+    if kind is MarginForestClassifier:
+        own = {}
+        # All layers have a weight, so that each changes the output.
+        equal = lambda by_layer, *_: np.ones(by_layer.shape[1])  # noqa: E731
+        monkeypatch.setattr(margin_forest, "best_alphas", equal)
     settings = {"cv": 3, "max_layers": 3, "patience": 3, "random_state": 0}
     cascade = kind(FORESTS, augment=augment, scoring=keeps_every_layer(), **settings, **own).fit(
         x, y
