@@ -195,19 +195,23 @@ def test_a_connection_is_drawn_by_keyboard_alone(studio: Studio):
         studio.page.get_by_role("option"),
     )
     expect(field).to_be_focused()
-    expect(options).to_have_count(2)
-    expect(options.first).to_contain_text("Predict")  # the nearest
+    expect(options).to_have_count(3)
+    expect(options.first).to_contain_text("Validation rows")  # free
+    expect(options.nth(1)).to_contain_text("Predict")  # the nearest of those that are taken
     studio.press("ArrowDown")
-    expect(options.nth(1)).to_have_attribute("aria-selected", "true")
-    assert field.get_attribute("aria-activedescendant") == options.nth(1).get_attribute("id")
-    expect(options.nth(1)).to_contain_text("Deep forest")
+    studio.press("ArrowDown")
+    expect(options.nth(2)).to_have_attribute("aria-selected", "true")
+    assert field.get_attribute("aria-activedescendant") == options.nth(2).get_attribute("id")
+    expect(options.nth(2)).to_contain_text("Deep forest: Training rows")
     studio.press("Enter")
     wired(studio, [WIRES[0], *WIRES[2:], ("load-data.table", "deep-forest.table")])
     expect(field).to_have_count(0)
     expect(studio.node("load-data")).to_be_focused()
     studio.press("e")
     studio.write(field, "forest")
-    expect(options).to_have_count(0)
+    # Its training rows are connected; its validation rows need not be.
+    expect(options).to_have_count(1)
+    expect(options.first).to_contain_text("Validation rows")
     studio.press("Escape")
     expect(field).to_have_count(0)
     studio.press(
