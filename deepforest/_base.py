@@ -273,6 +273,7 @@ class BaseCascade(TransformerMixin, TabularEstimator):  # type: ignore[misc]
             "target": ("auto", "classes" if target.n_classes else "numbers"),
             "categorical_features": ("from_dtype", self.categorical_),
             "random_state": (None, 0 if self.random_state is None else self._draw_seed()),
+            "n_jobs": (None, effective_n_jobs(self.n_jobs)),
         }
         params = selector.get_params(deep=False)
         for name, (default, value) in known.items():

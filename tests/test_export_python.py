@@ -96,6 +96,8 @@ def payments(rows: int, learners: Learners) -> Parts:
         "split.train best.table",
     ]
     edges += ["pay-mart-p.predictions table.table", "pay-mlp.model keep.model"]
+    # Rows at an input that may stay unconnected.
+    edges += ["split.test pay-deep-forest.validation"]
     compared_nodes, compared_edges = compared("pay", learners, "best.table", "split.test")
     compared_nodes["pay-mart-p"] = Node(type="predict", params={"keep": ["amount"]})
     return nodes | compared_nodes, edges + compared_edges

@@ -12,6 +12,7 @@ from ui.studio import plots
 from ui.studio.plots.layers import HELD_OUT, TABLE, top_features
 
 LAYERS = small()
+OUT_OF_FOLD = "Out-of-fold (as in the papers;<br>too good from layer 2 on)"
 
 
 def named(figure):
@@ -36,43 +37,36 @@ def honest(number: int, score: float, error: float, **more):
 def test_growth_shows_blind_scores_with_errors_beside_out_of_fold_scores():
     better = {"scores": {"accuracy": 0.99}}
     layers = [honest(1, 0.90, 0.01, **better), honest(2, 0.91, 0.02, kept=False, **better)]
-    traces = named(plots.growth(layers, "accuracy", "Accuracy"))
+    figure = plots.growth(layers, "accuracy", "Accuracy")
+    traces = named(figure)
     assert list(traces["Kept layer"].error_y.array) == [0.01]
     assert list(traces["Dropped layer"].error_y.array) == [0.02]
     assert traces["Kept layer"].marker.symbol != traces["Dropped layer"].marker.symbol
-    assert (
-        list(traces["Out-of-fold (as in the papers;<br>too good from layer 2 on)"].y) == [0.99] * 2
-    )
+    assert list(traces["Out-of-fold"].y) == [0.99, 0.99]
     # The line goes on to the dropped layer, but looks different.
-    lines = [trace for trace in plots.growth(layers, "accuracy", "Accuracy").data
-             if trace.name == "Rows that no layer has seen"]  # fmt: skip
-    assert [(trace.line.dash, list(trace.x)) for trace in lines] == [
-        ("solid", [1]),
-        ("dot", [1, 2]),
-    ]
+    lines = [trace for trace in figure.data if trace.name == "Rows that no layer has seen"]
+    drawn_as = [(trace.line.dash, list(trace.x)) for trace in lines]
+    assert drawn_as == [("solid", [1]), ("dot", [1, 2])]
 
 
 def test_growth_shows_which_layer_was_dropped_after_a_probe():
     layers = [honest(1, 0.90, 0.01), honest(2, 0.89, 0.02, kept=False, probe=True)]
     traces = named(plots.growth(layers, "accuracy", "Accuracy"))
-    assert list(traces["Dropped after a quarter of its trees"].x) == [2]
+    assert list(traces["Dropped after a probe"].x) == [2]
     assert not traces["Dropped layer"].x
 
 
 def test_growth_by_validation_rows_shows_the_blind_score_too():
-    fields = {
-        "scored_on": "validation",
-        "validation": {"accuracy": 0.8},
-        "blind": {"accuracy": 0.9},
-    }
-    traces = named(plots.growth([honest(1, 0.8, 0.01, **fields)], "accuracy", "Accuracy"))
+    decided = {"scored_on": "validation", "validation": {"accuracy": 0.8}}
+    layer = honest(1, 0.8, 0.01, **decided, blind={"accuracy": 0.9})
+    traces = named(plots.growth([layer], "accuracy", "Accuracy"))
     assert list(traces["Validation rows"].y) == [0.8]
     assert list(traces["Rows that no layer has seen"].y) == [0.9]
 
 
 def test_records_of_an_earlier_version_are_labelled_as_out_of_fold():
     traces = named(plots.growth(RECORDS, "accuracy", "Accuracy"))
-    assert "Out-of-fold (as in the papers;<br>too good from layer 2 on)" in traces
+    assert OUT_OF_FOLD in traces
     assert not traces["Kept layer"].error_y.visible
     validated = [record(1, 0.8, validation={"accuracy": 0.8})]
     assert "Validation rows" in named(plots.growth(validated, "accuracy", "Accuracy"))

@@ -119,7 +119,9 @@ def _draw_layer_table(forest: ForestView, title: str) -> None:
         format="%.4f", help="Standard error: how much the score would vary with other rows."
     )
     config["out-of-fold"] = st.column_config.NumberColumn(
-        format="%.4f", help=f"The same metric {SCORED_ON['out_of_fold']}."
+        format="%.4f",
+        help="The same metric of training rows, each evaluated by fits that did not see it. It "
+        "does not decide.",
     )
     config["table score"] = st.column_config.NumberColumn(f"{plain(title)}, table", format="%.4f")
     for where in ("", "table "):

@@ -95,26 +95,29 @@ def _deciding_scores(records: Sequence[Layer]) -> list[go.Scatter]:
     parts = [("solid", records[: last + 1], True)]
     if last + 1 < len(records):
         parts.append(("dot", records[last:], False))
-    return [
-        go.Scatter(
+    lines = []
+    for dash, part, in_legend in parts:
+        line_of_part = go.Scatter(
             name=name, mode="lines", x=[record["number"] for record in part],
             y=[record["score"] for record in part], line={"color": BLUE, "width": 2, "dash": dash},
             hoverinfo="skip", showlegend=in_legend,
-        )
-        for dash, part, in_legend in parts
-    ]  # fmt: skip
+        )  # fmt: skip
+        lines.append(line_of_part)
+    return lines
 
 
 def _other_scores(records: Sequence[Layer], measure: str) -> list[go.Scatter]:
     """Return the lines of scores that did not decide: on blind rows and out-of-fold."""
+    numbers = [record["number"] for record in records]
     lines = []
-    for kind, key, colour in (("blind", "blind", ORANGE), ("out_of_fold", "scores", GREY)):
+    for kind, key, name, colour in (
+        ("blind", "blind", _legend_name("blind"), ORANGE),
+        # Inside a cascade that is blind to other rows; not the score of the papers.
+        ("out_of_fold", "scores", "Out-of-fold", GREY),
+    ):
         values = [(record.get(key) or {}).get(measure) for record in records]
         if any(value is not None for value in values) and scored_on(records[0]) != kind:
-            numbers = [record["number"] for record in records]
-            lines.append(
-                _line_of(_legend_name(kind), numbers, values, colour, "dot", "cross-thin-open", "y")
-            )
+            lines.append(_line_of(name, numbers, values, colour, "dot", "cross-thin-open", "y"))
     return lines
 
 
@@ -483,7 +486,7 @@ def _layer_marks(records: Sequence[Layer]) -> list[go.Scatter]:
     marks = [_marks("Kept layer", kept, BLUE, "circle")]
     marks.append(_marks("Dropped layer", dropped, GREY, "circle-open"))
     if probes:
-        marks.append(_marks("Dropped after a quarter of its trees", probes, GREY, "diamond-open"))
+        marks.append(_marks("Dropped after a probe", probes, GREY, "diamond-open"))
     return marks
 
 

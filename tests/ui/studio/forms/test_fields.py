@@ -135,7 +135,6 @@ def test_hints_come_along_only_as_far_as_they_are_given():
         (DeepForestParams, "tree_growth", {"preset": "gcforest"}, False),
         (DeepForestParams, "tree_growth", {"preset": "gcforest_cs"}, True),
         (DeepForestParams, "folds", {}, True),
-        (DeepForestParams, "folds", {"class_vectors": "oob"}, False),
         (DeepForestParams, "seed", {}, True),
         (LoadDataParams, "fraud_share", {}, False),
         (LoadDataParams, "fraud_share", {"source": "sample:fraud"}, True),
