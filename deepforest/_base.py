@@ -257,10 +257,10 @@ class BaseCascade(TransformerMixin, TabularEstimator):  # type: ignore[misc]
 
     def _select(self, data: TrainingData) -> Array:
         """Return the columns that a copy of the selector chooses from these rows."""
-        if data.target.n_classes and len(np.unique(data.target.target)) < 2:
+        if data.target.n_classes and len(np.unique(data.target.values)) < 2:
             return np.arange(data.values.shape[1])  # one class says nothing about columns
         selector = self._configured_selector(data.target)
-        selector.fit(data.values, data.target.target, sample_weight=data.weights)
+        selector.fit(data.values, data.target.values, sample_weight=data.weights)
         return np.asarray(selector.get_support(indices=True))
 
     def _configured_selector(self, target: Target) -> Any:

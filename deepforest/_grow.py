@@ -60,7 +60,7 @@ class TrainingData(NamedTuple):
         """Return the data of some of the rows, in their order."""
         if np.array_equal(rows, np.arange(len(self.values))):
             return self
-        target = Target(self.target.target[rows], self.target.n_classes)
+        target = Target(self.target.values[rows], self.target.n_classes)
         others = [None if part is None else part[rows] for part in self[2:]]
         return TrainingData(self.values[rows], target, *others)
 
@@ -145,7 +145,7 @@ class LayerStrategy:
 
     def margins(self, probabilities: Array, target: Target, rows: Array) -> Array | None:
         """Return the margin of each of the rows for the record; None for numbers."""
-        return margins(probabilities[rows], target.target[rows]) if target.n_classes else None
+        return margins(probabilities[rows], target.values[rows]) if target.n_classes else None
 
 
 @dataclass
@@ -346,7 +346,7 @@ class _Growth:
         output = weighted_sum(combination.coefficients, vectors)
         probabilities = self.strategy.to_probabilities(output)
         if self.plan.calibrates:
-            temperature = best_temperature(probabilities, data.target.target, data.weights)
+            temperature = best_temperature(probabilities, data.target.values, data.weights)
             probabilities = temper(probabilities, temperature)
         self.probed = np.full_like(self.output, np.nan)
         self.probed[rows] = probabilities
@@ -356,7 +356,7 @@ class _Growth:
         self, data: TrainingData, probabilities: Array, best: Array | None
     ) -> tuple[float | None, float | None, float | None, float | None]:
         """Return score and gain over the best layer so far, each with its standard error."""
-        measure, truth = self.stopping.measure, data.target.target
+        measure, truth = self.stopping.measure, data.target.values
         weights, groups = data.score_weight, data.groups
         score = measure(truth, probabilities, weights)
         error = standard_error(measure, truth, probabilities, weights, groups)
@@ -400,7 +400,7 @@ class _Growth:
         if self.plan.calibrates:
             data = self.data.only(self.scored)
             probabilities = self.strategy.to_probabilities(self.output[self.scored])
-            self.temperature = best_temperature(probabilities, data.target.target, data.weights)
+            self.temperature = best_temperature(probabilities, data.target.values, data.weights)
         for cascade in self.cascades:
             cascade.layers[-1].temperature = self.temperature
 
@@ -464,7 +464,7 @@ class _Growth:
             coefficients=np.mean([fit.layer.coefficients for fit in fits], axis=0).tolist(),
             alphas=self._mean_alphas(fits),
             rows_out=len(gone),
-            error_out=_error(probabilities[gone], self.data.target.target[gone]),
+            error_out=_error(probabilities[gone], self.data.target.values[gone]),
             threshold=layer.threshold,
         )
 
@@ -539,7 +539,7 @@ class _Growth:
         # By name, so that the deciding metric is not computed twice if it is a usual one.
         measures = {each.name: each for each in (self.stopping.measure, *usual)}
         return {
-            name: each(data.target.target, probabilities, data.score_weight)
+            name: each(data.target.values, probabilities, data.score_weight)
             for name, each in measures.items()
         }
 
@@ -552,7 +552,10 @@ class _Growth:
         for cascade in self.cascades:
             probabilities = self._probabilities(cascade.output)
             scores.append(self._scores(probabilities, cascade.rows.training))
-        return {name: _mean_of([each[name] for each in scores]) for name in scores[0]}
+        means = {}
+        for name in scores[0]:
+            means[name] = _mean_of([each[name] for each in scores])
+        return means
 
     def _validation_scores(self) -> dict[str, float | None]:
         if self.validation is None or self.validation_pass is None:
@@ -563,12 +566,10 @@ class _Growth:
         """Return the record of each learner, with the scores of its vectors of rows new to it."""
         rows = np.concatenate([_scored(plan) for plan in plans])
         records = []
-        models = {
-            (number, id(model))
-            for fit in fits
-            for number, of_learner in enumerate(fit.layer.models)
-            for model in of_learner
-        }
+        models: set[tuple[int, int]] = set()
+        for fit in fits:
+            for number, of_learner in enumerate(fit.layer.models):
+                models.update((number, id(model)) for model in of_learner)
         for number, learner in enumerate(plans[0].learners):
             vectors = np.concatenate(
                 [fit.vectors[number, _scored(plan)] for plan, fit in zip(plans, fits, strict=True)]

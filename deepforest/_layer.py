@@ -171,7 +171,9 @@ def fit_layer(
     # Cascades that share fits go together; others one after the other, so that they can share the
     # memory of the raw features.
     if plans[0].shared:
-        merged = {fit.key: fit for planned in fits for by_fold in planned for fit in by_fold}
+        merged: dict[str, PlannedFit] = {}
+        for planned in fits:
+            merged.update({fit.key: fit for by_fold in planned for fit in by_fold})
         results = run_fits(plans[0], list(merged.values()), cascades[0].see(), target, runner)
     layers = []
     for plan, planned, cascade in zip(plans, fits, cascades, strict=True):
@@ -299,7 +301,7 @@ def gather_vectors(
     """
     # Algorithm 1 of mdDF, line 5: a row's vector comes from the one model that did not see it.
     rows = plan.rows
-    vectors = np.zeros((len(target.target), target.n_outputs), np.float32)
+    vectors = np.zeros((len(target.values), target.n_outputs), np.float32)
     of_blind = []
     for number, (fit, result) in enumerate(zip(fits, results, strict=True)):
         left_out = rows.training
@@ -332,7 +334,7 @@ def fingerprint(plan: LayerPlan, features: Features, target: Target) -> str:
     settings = [VERSION, target.n_classes, plan.number, plan.out_of_bag, len(folds), plan.seed]
     learners = [learner.about() for learner in plan.learners]
     rows = [plan.rows.training, plan.rows.blind, *folds]
-    data = digest_of(features.vectors, target.target, plan.weights, *rows)
+    data = digest_of(features.vectors, target.values, plan.weights, *rows)
     text = json.dumps([settings, learners, features.augment, features.digest, data], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
@@ -359,8 +361,8 @@ def _join(some: Array, others: Array) -> Array:
 def _typical(target: Target, rows: Array) -> Array:
     """Return the frequencies of the classes, or the mean of the target."""
     if target.n_classes:
-        return np.bincount(target.target[rows], minlength=target.n_classes) / len(rows)
-    return np.array([target.target[rows].mean()])
+        return np.bincount(target.values[rows], minlength=target.n_classes) / len(rows)
+    return np.array([target.values[rows].mean()])
 
 
 # --- fits and layers as plain data ---
@@ -421,11 +423,14 @@ def pack_layers(cascades: list[list[Layer]]) -> dict[str, Pack]:
 
 def _pack_layer(layer: Layer, name_of: dict[int, str]) -> Pack:
     """Return everything of a layer but its models, which it names."""
+    names = []
+    for models in layer.models:
+        names.append([name_of[id(model)] for model in models])
     about = {
         "n_features": layer.n_features,
         "threshold": layer.threshold,
         "temperature": layer.temperature,
-        "models": [[name_of[id(model)] for model in models] for models in layer.models],
+        "models": names,
         "binned": layer.binner is not None,
     }
     arrays = {"coefficients": layer.coefficients}
@@ -466,7 +471,7 @@ class LayerReader:
     def _names(self, own: Pack, stem: str) -> list[list[str]]:
         """Return the names of a layer's models by learner; earlier versions stored their number."""
         if "models" in own.about:
-            return [[str(name) for name in names] for names in own.about["models"]]
+            return [list(map(str, names)) for names in own.about["models"]]
         names = []
         for learner, n_folds in enumerate(own.about["n_folds"], 1):
             names.append([f"{stem}-learner-{learner}-fold-{fold + 1}" for fold in range(n_folds)])

@@ -152,7 +152,7 @@ def draw_folds(
     order = rng.permutation(rows)
     # Sorted by class, each class starts in the fold after the one where the last class ended.
     if target.n_classes:
-        order = order[np.argsort(target.target[order], kind="stable")]
+        order = order[np.argsort(target.values[order], kind="stable")]
     folds = [np.sort(order[fold::n_folds]) for fold in range(n_folds)]
     return [fold for fold in folds if len(fold)]
 
@@ -166,8 +166,8 @@ def _folds_of_groups(
     n_folds = min(n_folds, len(np.unique(groups[rows])))
     classes, kind = None, GroupKFold
     # Classes can be spread evenly only if some of them have enough rows.
-    if target.n_classes and np.bincount(target.target[rows]).max() >= n_folds:
-        classes, kind = target.target[rows], StratifiedGroupKFold
+    if target.n_classes and np.bincount(target.values[rows]).max() >= n_folds:
+        classes, kind = target.values[rows], StratifiedGroupKFold
     splitter = kind(n_folds, shuffle=True, random_state=seed % 2**31)
     with warnings.catch_warnings():
         # scikit-learn warns of classes with fewer rows than folds; the learners can do without.

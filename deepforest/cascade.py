@@ -73,7 +73,7 @@ class AveragingStrategy(LayerStrategy):
         # A few numbers: some of the rows are enough.
         step = -(-len(rows) // WEIGHING_ROWS)
         vectors, rows = vectors[:, ::step], rows[::step]
-        target = data.target.target[rows]
+        target = data.target.values[rows]
         weights = None if data.weights is None else data.weights[rows]
         if data.target.n_classes == 0:
             return Combination(blend_weights(vectors[:, :, 0].T.astype(float), target, weights))

@@ -147,7 +147,7 @@ class MarginStrategy(LayerStrategy):
         """Remember the margins of the rows in the new layer."""
         # Algorithm 2 of the paper, lines 5 and 6.
         margin = np.full(len(data.values), np.nan, np.float32)
-        margin[rows] = margins(vectors.mean(axis=0), data.target.target[rows])
+        margin[rows] = margins(vectors.mean(axis=0), data.target.values[rows])
         self._margins.append(margin)
 
     def combine(
@@ -183,7 +183,7 @@ class MarginStrategy(LayerStrategy):
         if not self.reweight:
             return
         training = cascade.training
-        target = data.target.target[training]
+        target = data.target.values[training]
         by_layer = [margins(output[training], target) for output in cascade.layer_outputs]
         # Equation 27; its weights sum to 1, those of the learners have an average of about 1.
         margin = np.column_stack(by_layer) @ alphas

@@ -118,7 +118,7 @@ class ScreeningStrategy(LayerStrategy):
         """Return the plain mean, and the confidence above which rows leave."""
         coefficients = np.full(len(vectors), 1 / len(vectors))
         output = weighted_sum(coefficients, vectors)
-        right = output.argmax(axis=1) == data.target.target[rows]
+        right = output.argmax(axis=1) == data.target.values[rows]
         if self.error_share == "auto":  # in the first layer
             self.error_share = STRICT if float(right.mean()) > SURE else LENIENT
         # Equation 2 of the paper: a row is confident if its largest class probability is above η_t.

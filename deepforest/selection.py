@@ -87,13 +87,13 @@ class MartSelector(SelectorMixin, TabularEstimator):  # type: ignore[misc]
         if self.max_samples is not None:
             check_whole("max_samples", self.max_samples, 2)
         values, y = self._read_fit(X, y)
-        task = self._task(y)
+        target = self._target(y)
         weights = None if sample_weight is None else checked_weights(sample_weight, values)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        rows = self._draw(task, weights, seed)
+        rows = self._draw(target, weights, seed)
         # Only the drawn rows are binned: that costs most.
         if len(rows) < len(values):
-            values, task = values[rows], Target(task.target[rows], task.n_classes)
+            values, target = values[rows], Target(target.values[rows], target.n_classes)
             weights = None if weights is None else weights[rows]
         n_jobs = effective_n_jobs(self.n_jobs)
         categorical = self._categorical(values.shape[1])
@@ -106,19 +106,19 @@ class MartSelector(SelectorMixin, TabularEstimator):  # type: ignore[misc]
         )
         # A fit needs rows to predict; one is enough, as only the gains are used.
         every = np.arange(len(rows))
-        fit = mart.fit(features, task, FitSlice(every, every[:1], weights, seed, n_jobs))
+        fit = mart.fit(features, target, FitSlice(every, every[:1], weights, seed, n_jobs))
         assert isinstance(fit.model, FittedMart)
         # Equations 5 and 6 of Zhang et al.: I_j² = 1/M · Σ_m Σ_l i_l²·[v_l = j], the improvement of
         # all splits l on feature j, averaged over the M trees.
         self.importances_ = fit.model.gains() / self.n_estimators
         return self
 
-    def _draw(self, task: Target, weights: Array | None, seed: int) -> Array:
+    def _draw(self, target: Target, weights: Array | None, seed: int) -> Array:
         """Return the rows to boost on, ascending: of positive weight, and not too many."""
-        rows = np.arange(len(task.target)) if weights is None else np.flatnonzero(weights)
+        rows = np.arange(len(target.values)) if weights is None else np.flatnonzero(weights)
         groups = [rows]
-        if task.n_classes:
-            groups = [rows[task.target[rows] == code] for code in range(task.n_classes)]
+        if target.n_classes:
+            groups = [rows[target.values[rows] == code] for code in range(target.n_classes)]
         limit = self.max_samples
         if limit is None or max(map(len, groups)) <= limit:
             return rows
@@ -132,7 +132,7 @@ class MartSelector(SelectorMixin, TabularEstimator):  # type: ignore[misc]
             drawn.append(group if few else rng.choice(group, limit, replace=False))
         return np.sort(np.concatenate(drawn))
 
-    def _task(self, y: Array) -> Target:
+    def _target(self, y: Array) -> Target:
         """Return the target as classes or numbers."""
         if self.target not in ("auto", "classes", "numbers"):
             raise ValueError(f"target is {self.target!r}; give 'auto', 'classes' or 'numbers'")

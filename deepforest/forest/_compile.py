@@ -93,7 +93,8 @@ class _KernelCache(_numba.FunctionCache):  # type: ignore[misc]
             return super().load_overload(signature, context)
         except OSError:
             return None
-        except (EOFError, pickle.UnpicklingError):  # damaged: forget it and compile again
+        # Damaged, or saved by code that is not here: forget it and compile again.
+        except (EOFError, ImportError, AttributeError, pickle.UnpicklingError):
             with contextlib.suppress(OSError), file_lock("index"):
                 self.flush()
             return None

@@ -28,7 +28,7 @@ Array = npt.NDArray[Any]
 class Target:
     """Hold the target of all rows: class numbers below ``n_classes``, or numbers if it is 0."""
 
-    target: Array
+    values: Array
     n_classes: int
 
     @property
@@ -122,7 +122,7 @@ class Learner(ABC):
         """Make the view of the features that all fits share, before the first of them starts."""
 
     @abstractmethod
-    def fit(self, features: Features, task: Target, part: FitSlice) -> Fit:
+    def fit(self, features: Features, target: Target, part: FitSlice) -> Fit:
         """Fit on the rows of ``part`` and predict its ``predict_rows``."""
 
     @property

@@ -86,13 +86,13 @@ class ForestLearner(Learner):
         """Bin the features."""
         features.binned()
 
-    def fit(self, features: Features, task: Target, part: FitSlice) -> Fit:
+    def fit(self, features: Features, target: Target, part: FitSlice) -> Fit:
         """Grow the forest; held-out and out-of-bag rows are predicted while the trees grow."""
         grown = grow_forest(
             features.binned(),
-            task.target,
+            target.values,
             self._settings(part.out_of_bag),
-            n_classes=task.n_classes,
+            n_classes=target.n_classes,
             rows=part.rows,
             held_out=part.held_out,
             out_of_bag=part.out_of_bag,

@@ -115,24 +115,24 @@ class Mart(Learner):
         """Let LightGBM bin the features, once for all fits."""
         features.dataset()
 
-    def fit(self, features: Features, task: Target, part: FitSlice) -> Fit:
+    def fit(self, features: Features, target: Target, part: FitSlice) -> Fit:
         """Fit on the rows of ``part``, which share the bins of all rows."""
         data = features.dataset()
         with lightgbm_threads(part.n_jobs, part.interrupt):
-            model = FittedMart(self._boost(data, task, part), task.n_classes)
+            model = FittedMart(self._boost(data, target, part), target.n_classes)
             vectors = model._predict(features.dense(part.predict_rows), part.n_jobs)
         return Fit(model, vectors.astype(np.float32))
 
-    def _boost(self, features: Any, task: Target, part: FitSlice) -> Any:
+    def _boost(self, features: Any, target: Target, part: FitSlice) -> Any:
         """Return a fitted Booster without what only training needs."""
         import lightgbm
 
         # It shares the bins of the whole Dataset, so that binning is not repeated per fold.
         data = rows_of(features, part.rows, part.n_jobs)
-        data.set_label(task.target[part.rows])
+        data.set_label(target.values[part.rows])
         if part.weights is not None:
             data.set_weight(part.weights[part.rows])
-        booster = lightgbm.Booster(self._settings(task.n_classes, part), data)
+        booster = lightgbm.Booster(self._settings(target.n_classes, part), data)
         for _ in range(self.n_estimators):
             part.interrupt()
             if booster.update():  # no tree can split any more

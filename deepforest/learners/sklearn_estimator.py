@@ -76,13 +76,13 @@ class Scikit(Learner):
     def prepare(self, features: Features) -> None:
         """Do nothing: an estimator sees the numbers themselves."""
 
-    def fit(self, features: Features, task: Target, part: FitSlice) -> Fit:
+    def fit(self, features: Features, target: Target, part: FitSlice) -> Fit:
         """Fit a clone of the estimator, with the seed of ``part`` as its random state.
 
         Raise ``ValueError`` if it cannot learn this target or does not take sample weights.
         """
         estimator = clone(self.estimator)
-        self._check_suits(estimator, task)
+        self._check_suits(estimator, target)
         # Also those of estimators inside, such as ``estimator__random_state``.
         seeds = [
             name for name in estimator.get_params() if name.rpartition("__")[2] == "random_state"
@@ -93,13 +93,13 @@ class Scikit(Learner):
             if not has_fit_parameter(estimator, "sample_weight"):
                 raise ValueError(f"{self.title} takes no sample weights, but there are some")
             weights["sample_weight"] = part.weights[part.rows]
-        estimator.fit(features.dense(part.rows), task.target[part.rows], **weights)
-        model = FittedScikit(estimator, task.n_classes)
+        estimator.fit(features.dense(part.rows), target.values[part.rows], **weights)
+        model = FittedScikit(estimator, target.n_classes)
         return Fit(model, model.predict(features.dense(part.predict_rows)).astype(np.float32))
 
-    def _check_suits(self, estimator: Any, task: Target) -> None:
+    def _check_suits(self, estimator: Any, target: Target) -> None:
         """Raise ``ValueError`` unless the estimator predicts what the cascade learns."""
-        if task.n_classes == 0:
+        if target.n_classes == 0:
             if is_classifier(estimator):
                 raise ValueError(
                     f"{self.title} learns classes, but the cascade learns numbers; give a regressor"

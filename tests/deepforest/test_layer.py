@@ -52,19 +52,19 @@ class Cascade:
         return self.features
 
 
-def fit(learners: Any, features: Features, task: Target, **settings: Any) -> LayerFit:
+def fit(learners: Any, features: Features, target: Target, **settings: Any) -> LayerFit:
     """Fit a layer in the papers' way: one cascade, with folds of all its rows."""
     n_folds, seed = settings.pop("folds", 3), settings.get("seed", 7)
     rows = settings.pop("rows", np.arange(len(features)))
-    folds = draw_folds(rows, task, n_folds, seed)
+    folds = draw_folds(rows, target, n_folds, seed)
     [whole] = per_layer(rows)
-    return fit_cascades(learners, features, task, [replace(whole, folds=folds)], **settings)[0]
+    return fit_cascades(learners, features, target, [replace(whole, folds=folds)], **settings)[0]
 
 
 def fit_cascades(
     learners: Any,
     features: Features,
-    task: Target,
+    target: Target,
     rows: list[CascadeRows],
     *,
     n_jobs: int = 1,
@@ -74,7 +74,7 @@ def fit_cascades(
     plan = {"number": 1, "weights": None, "out_of_bag": False, "seed": 7, **settings}
     plans = [LayerPlan(learners=make_learners(learners), rows=each, **plan) for each in rows]
     with JobRunner(n_jobs, listener=listener) as runner:
-        return fit_layer(plans, [Cascade(features)] * len(rows), task, runner)
+        return fit_layer(plans, [Cascade(features)] * len(rows), target, runner)
 
 
 def small(kind: str, **settings: Any) -> dict[str, Any]:
@@ -122,11 +122,12 @@ def test_a_learner_that_knows_its_rows_by_heart_knows_nothing_of_the_others() ->
     """The target is noise: 1-nearest-neighbour is always right about rows it saw and only then."""
     rng = np.random.default_rng(0)
     features = Features(rng.random((300, 3)), np.zeros(3, bool), learning=True)
-    task = task_of(rng.integers(0, 2, 300), 2)
-    told = fit([KNeighborsClassifier(1)], features, task)
-    right = told.vectors[0].argmax(axis=1) == task.target
+    target = task_of(rng.integers(0, 2, 300), 2)
+    told = fit([KNeighborsClassifier(1)], features, target)
+    right = told.vectors[0].argmax(axis=1) == target.values
     assert 0.35 < right.mean() < 0.65
-    seen = [model.vectors(features).argmax(axis=1) == task.target for model in told.layer.models[0]]
+    models = told.layer.models[0]
+    seen = [model.vectors(features).argmax(axis=1) == target.values for model in models]
     assert (np.sum(seen, axis=0) >= 2).all()  # two of the three models saw each row
     held_out = np.sum(seen, axis=0) == 2
     np.testing.assert_array_equal(
@@ -139,11 +140,11 @@ def test_a_learner_that_knows_its_rows_by_heart_knows_nothing_of_the_others() ->
 def test_noise_cannot_be_told_from_features(kind: str, out_of_bag: bool) -> None:
     rng = np.random.default_rng(1)
     features = Features(rng.random((400, 3)), np.zeros(3, bool), learning=True)
-    task = task_of(rng.integers(0, 2, 400), 2)
-    told = fit([small(kind, n_estimators=30)], features, task, out_of_bag=out_of_bag)
-    assert 0.4 < (told.vectors[0].argmax(axis=1) == task.target).mean() < 0.6
+    target = task_of(rng.integers(0, 2, 400), 2)
+    told = fit([small(kind, n_estimators=30)], features, target, out_of_bag=out_of_bag)
+    assert 0.4 < (told.vectors[0].argmax(axis=1) == target.values).mean() < 0.6
     assert (
-        told.layer.vectors(features)[0].argmax(axis=1) == task.target
+        told.layer.vectors(features)[0].argmax(axis=1) == target.values
     ).mean() > 0.65  # of rows it knows
 
 
@@ -157,9 +158,9 @@ class Spy(Learner):
     def prepare(self, features: Features) -> None:
         pass
 
-    def fit(self, features: Features, task: Target, part: FitSlice) -> Fit:
+    def fit(self, features: Features, target: Target, part: FitSlice) -> Fit:
         self.log.append(part)
-        return Fit(Silent(), np.zeros((len(part.predict_rows), task.n_outputs), np.float32))
+        return Fit(Silent(), np.zeros((len(part.predict_rows), target.n_outputs), np.float32))
 
 
 class Silent(Fitted):
@@ -181,8 +182,8 @@ class Silent(Fitted):
 
 def spied(**settings: Any) -> list[FitSlice]:
     log: list[FitSlice] = []
-    features, task = iris()
-    fit([Spy(log=log), Spy(log=log)], features, task, **settings)
+    features, target = iris()
+    fit([Spy(log=log), Spy(log=log)], features, target, **settings)
     return log
 
 
@@ -209,9 +210,9 @@ def test_workers_that_would_be_idle_help_the_fits(n_jobs: int, threads: int) -> 
 
 
 def test_rows_that_take_no_part_have_no_vectors() -> None:
-    features, task = iris()
+    features, target = iris()
     rows = np.arange(0, 150, 2)
-    told = fit([small("random_forest")], features, task, rows=rows)
+    told = fit([small("random_forest")], features, target, rows=rows)
     assert not told.vectors[0][1::2].any()
     np.testing.assert_allclose(told.vectors[0][rows].sum(axis=1), 1, atol=1e-6)
 
@@ -238,15 +239,15 @@ def test_workers_do_not_change_the_result(n_jobs: int) -> None:
 
 
 def test_weights_reach_the_fits() -> None:
-    features, task = (
+    features, target = (
         Features(np.zeros((200, 1)), np.zeros(1, bool), learning=True),
         task_of(np.arange(200) % 2, 2),
     )
     told = fit(
         [small("completely_random_forest")],
         features,
-        task,
-        weights=np.where(task.target == 1, 4.0, 1.0),
+        target,
+        weights=np.where(target.values == 1, 4.0, 1.0),
     )
     np.testing.assert_allclose(told.vectors[0][:, 1], 0.8, atol=0.01)
 
@@ -263,33 +264,35 @@ def test_numbers_are_told_of_as_well() -> None:
 
 
 def test_out_of_bag_there_is_one_model_a_learner_that_can_and_one_a_fold_of_others() -> None:
-    features, task = iris()
+    features, target = iris()
     told = fit(
-        [small("random_forest"), "mart", GaussianNB()], features, task, out_of_bag=True, folds=4
+        [small("random_forest"), "mart", GaussianNB()], features, target, out_of_bag=True, folds=4
     )
     assert [len(models) for models in told.layer.models] == [1, 4, 4]
-    assert (told.vectors.argmax(axis=2) == task.target).mean() > 0.9
+    assert (told.vectors.argmax(axis=2) == target.values).mean() > 0.9
 
 
 @pytest.mark.parametrize("n_classes", [3, 0])
 def test_rows_that_no_tree_left_out_get_what_is_typical(n_classes: int) -> None:
     rows = np.array([0, 2, 3, 5])
-    task = task_of([0, 2, 1, 1, 2, 1], n_classes)
-    told = np.full((4, task.n_outputs), 0.5, np.float32)
+    target = task_of([0, 2, 1, 1, 2, 1], n_classes)
+    told = np.full((4, target.n_outputs), 0.5, np.float32)
     told[2] = np.nan
     [whole] = per_layer(rows)
     plan = LayerPlan(1, (), whole, None, True, 0)
     fits = [PlannedFit("", (), Spy(), rows, rows[:0], True, 0)]
-    vectors = gather_vectors(plan, fits, [FitResult(Silent(), told, 0.0)], task)
+    vectors = gather_vectors(plan, fits, [FitResult(Silent(), told, 0.0)], target)
     np.testing.assert_allclose(vectors[3], [0.25, 0.75, 0] if n_classes else [0.75])
     np.testing.assert_allclose(vectors[[0, 2, 5]], 0.5)
     np.testing.assert_allclose(vectors[[1, 4]], 0)
 
 
 def test_a_forest_of_one_tree_tells_class_shares_of_the_rows_in_its_bag() -> None:
-    features, task = iris()
+    features, target = iris()
     rows = np.arange(0, 125)
-    told = fit([small("random_forest", n_estimators=1)], features, task, out_of_bag=True, rows=rows)
+    told = fit(
+        [small("random_forest", n_estimators=1)], features, target, out_of_bag=True, rows=rows
+    )
     typical = np.isclose(told.vectors[0][rows], [0.4, 0.4, 0.2]).all(axis=1)
     assert 0.5 < typical.mean() < 0.75
 
@@ -298,18 +301,18 @@ def test_a_forest_of_one_tree_tells_class_shares_of_the_rows_in_its_bag() -> Non
 
 
 def test_new_rows_get_the_mean_over_the_fold_models() -> None:
-    features, task = iris()
-    layer = fit([small("random_forest"), "mart"], features, task).layer
+    features, target = iris()
+    layer = fit([small("random_forest"), "mart"], features, target).layer
     for number, models in enumerate(layer.models):
         mean = np.mean([model.vectors(features) for model in models], axis=0)
         np.testing.assert_allclose(layer.vectors(features)[number], mean, atol=1e-6)
 
 
 def test_a_layer_is_the_same_after_it_was_packed() -> None:
-    features, task = iris()
+    features, target = iris()
     features.room = 3
-    features.add(fit([small("random_forest")], features, task).vectors[0])
-    layer = fit([small("extra_trees"), small("mart")], features, task, number=2).layer
+    features.add(fit([small("random_forest")], features, target).vectors[0])
+    layer = fit([small("extra_trees"), small("mart")], features, target, number=2).layer
     layer.coefficients, layer.alphas, layer.threshold = (
         np.array([0.25, 0.75]),
         np.array([0.5, 1.0]),
@@ -332,8 +335,8 @@ def test_a_layer_is_the_same_after_it_was_packed() -> None:
 
 
 def nested_rows(n_folds: int, rows: np.ndarray | None = None) -> list[CascadeRows]:
-    _, task = iris()
-    return nested(np.arange(150) if rows is None else rows, task, n_folds, 3, None)
+    _, target = iris()
+    return nested(np.arange(150) if rows is None else rows, target, n_folds, 3, None)
 
 
 def keys_of(event_states: list[tuple[str, str]], state: str) -> list[str]:
@@ -347,11 +350,11 @@ def test_cascades_share_the_fits_of_the_first_layer(n_folds: int, out_of_bag: bo
     learners = [small("random_forest", n_estimators=4), GaussianNB()]
     for number in (1, 2):
         events: list[tuple[str, str]] = []
-        features, task = iris()
+        features, target = iris()
         fits = fit_cascades(
             learners,
             features,
-            task,
+            target,
             nested_rows(n_folds),
             number=number,
             out_of_bag=out_of_bag,
@@ -373,9 +376,9 @@ def test_cascades_share_the_fits_of_the_first_layer(n_folds: int, out_of_bag: bo
 
 def test_a_fit_without_two_folds_serves_the_cascades_that_are_blind_to_one_of_them() -> None:
     log: list[FitSlice] = []
-    features, task = iris()
+    features, target = iris()
     rows = nested_rows(3)
-    fits = fit_cascades([Spy(log=log)], features, task, rows)
+    fits = fit_cascades([Spy(log=log)], features, target, rows)
     folds = [each.blind for each in rows]
     assert len(log) == 3
     for part in log:
@@ -400,8 +403,8 @@ def test_no_fit_of_a_cascade_learns_from_rows_it_is_blind_to(number: int) -> Non
         rows.append(replace(each, training=training, folds=folds, blind=blind))
     for each in rows:
         log: list[FitSlice] = []
-        features, task = iris()
-        fit_cascades([Spy(log=log)], features, task, [each], number=number)
+        features, target = iris()
+        fit_cascades([Spy(log=log)], features, target, [each], number=number)
         assert len(log) == 3
         for part in log:
             assert not np.isin(part.rows, each.blind).any()
@@ -413,10 +416,10 @@ def test_no_fit_of_a_cascade_learns_from_rows_it_is_blind_to(number: int) -> Non
 
 
 def test_rows_a_cascade_is_blind_to_get_the_mean_of_its_fits() -> None:
-    features, task = iris()
+    features, target = iris()
     rows = nested_rows(4)
     for fit_of_cascade, each in zip(
-        fit_cascades([small("random_forest")], features, task, rows), rows, strict=True
+        fit_cascades([small("random_forest")], features, target, rows), rows, strict=True
     ):
         new = fit_of_cascade.layer.vectors(features)
         np.testing.assert_allclose(
@@ -426,8 +429,8 @@ def test_rows_a_cascade_is_blind_to_get_the_mean_of_its_fits() -> None:
 
 
 def test_fits_of_nested_folds_share_the_trees_of_a_forest() -> None:
-    features, task = iris()
+    features, target = iris()
     learners = [small("random_forest", n_estimators=12), small("mart", n_estimators=6)]
-    [forest, mart] = fit_cascades(learners, features, task, nested_rows(4))[0].layer.models
+    [forest, mart] = fit_cascades(learners, features, target, nested_rows(4))[0].layer.models
     assert [len(model.forest.roots) - 1 for model in forest] == [4, 4, 4]
     assert [model.booster.num_trees() for model in mart] == [18, 18, 18]  # a tree for each class

@@ -61,9 +61,9 @@ def flowers(n_classes: int = 3) -> tuple[Features, Target]:
     return features_of(x), Target(np.minimum(y, n_classes - 1).astype(np.int32), n_classes)
 
 
-def fitted(learner: Learner, features: Features, task: Target, part: FitSlice) -> Fit:
+def fitted(learner: Learner, features: Features, target: Target, part: FitSlice) -> Fit:
     learner.prepare(features)
-    return learner.fit(features, task, part)
+    return learner.fit(features, target, part)
 
 
 def small(kind: str, **settings: Any) -> Learner:
@@ -105,9 +105,9 @@ def test_any_scikit_learn_estimator_is_a_learner(estimator: Any, in_a_list: bool
     (learner,) = make_learners([estimator] if in_a_list else estimator)
     assert isinstance(learner, Scikit)
     assert learner.estimator is estimator
-    features, task = flowers()
-    vectors = fitted(learner, features, task, FitSlice(EVEN, ODD, None, 0)).vectors
-    assert (vectors.argmax(axis=1) == task.target[ODD]).mean() > 0.9
+    features, target = flowers()
+    vectors = fitted(learner, features, target, FitSlice(EVEN, ODD, None, 0)).vectors
+    assert (vectors.argmax(axis=1) == target.values[ODD]).mean() > 0.9
 
 
 @pytest.mark.parametrize(
@@ -222,23 +222,23 @@ def test_depth_and_trees_follow_the_layer_where_there_are_any(
 def test_vectors_of_held_out_rows_are_what_the_model_says_of_them(
     kind: str, n_classes: int
 ) -> None:
-    features, task = flowers(n_classes)
-    fit = fitted(small(kind), features, task, FitSlice(EVEN, ODD, None, 3))
+    features, target = flowers(n_classes)
+    fit = fitted(small(kind), features, target, FitSlice(EVEN, ODD, None, 3))
     assert fit.vectors.shape == (len(ODD), max(n_classes, 1))
     assert fit.vectors.dtype == np.float32
     np.testing.assert_allclose(fit.vectors, fit.model.vectors(features)[ODD], atol=1e-5)
     if n_classes:
         np.testing.assert_allclose(fit.vectors.sum(axis=1), 1, atol=1e-5)
-        assert (fit.vectors.argmax(axis=1) == task.target[ODD]).mean() > 0.9
+        assert (fit.vectors.argmax(axis=1) == target.values[ODD]).mean() > 0.9
     else:
-        assert np.corrcoef(fit.vectors[:, 0], task.target[ODD])[0, 1] > 0.85
+        assert np.corrcoef(fit.vectors[:, 0], target.values[ODD])[0, 1] > 0.85
 
 
 @pytest.mark.parametrize("n_classes", [3, 0])
 @pytest.mark.parametrize("kind", FORESTS)
 def test_out_of_bag_vectors_are_of_the_training_rows(kind: str, n_classes: int) -> None:
-    features, task = flowers(n_classes)
-    fit = fitted(small(kind, n_estimators=30), features, task, FitSlice(EVEN, None, None, 3))
+    features, target = flowers(n_classes)
+    fit = fitted(small(kind, n_estimators=30), features, target, FitSlice(EVEN, None, None, 3))
     assert fit.vectors.shape == (len(EVEN), max(n_classes, 1))
     assert np.isfinite(fit.vectors).all()
     assert not np.allclose(fit.vectors, fit.model.vectors(features)[EVEN], atol=1e-3)
@@ -247,25 +247,25 @@ def test_out_of_bag_vectors_are_of_the_training_rows(kind: str, n_classes: int) 
 @pytest.mark.parametrize("n_classes", [3, 0])
 @pytest.mark.parametrize("kind", FORESTS)
 def test_held_out_and_out_of_bag_rows_of_one_fit(kind: str, n_classes: int) -> None:
-    features, task = flowers(n_classes)
+    features, target = flowers(n_classes)
     rows, held_out = np.arange(0, 150, 3), np.arange(1, 150, 3)
     both = FitSlice(rows, held_out, None, 3, out_of_bag=True)
     np.testing.assert_array_equal(both.predict_rows, np.flatnonzero(np.arange(150) % 3 < 2))
     learner = small(kind, n_estimators=30)
-    fit = fitted(learner, features, task, both)
+    fit = fitted(learner, features, target, both)
     of_held_out = fit.vectors[np.isin(both.predict_rows, held_out)]
     np.testing.assert_allclose(of_held_out, fit.model.vectors(features)[held_out], atol=1e-5)
     # A fit that predicts only the training rows grows the same trees.
-    alone = fitted(learner, features, task, FitSlice(rows, None, None, 3))
+    alone = fitted(learner, features, target, FitSlice(rows, None, None, 3))
     np.testing.assert_array_equal(fit.vectors[np.isin(both.predict_rows, rows)], alone.vectors)
     np.testing.assert_array_equal(alone.model.vectors(features), fit.model.vectors(features))
 
 
 @pytest.mark.parametrize("kind", FORESTS)
 def test_a_row_in_every_bag_has_no_vector(kind: str) -> None:
-    features, task = flowers()
+    features, target = flowers()
     vectors = fitted(
-        small(kind, n_estimators=1), features, task, FitSlice(EVEN, None, None, 3)
+        small(kind, n_estimators=1), features, target, FitSlice(EVEN, None, None, 3)
     ).vectors
     in_bag = np.isnan(vectors).all(axis=1)
     assert (np.isnan(vectors).any(axis=1) == in_bag).all()
@@ -274,9 +274,9 @@ def test_a_row_in_every_bag_has_no_vector(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_seed_decides(kind: str) -> None:
-    features, task = flowers()
+    features, target = flowers()
     one, same, other = (
-        fitted(small(kind), features, task, FitSlice(EVEN, ODD, None, seed)).vectors
+        fitted(small(kind), features, target, FitSlice(EVEN, ODD, None, seed)).vectors
         for seed in (1, 1, 2**32 - 1)
     )
     np.testing.assert_array_equal(one, same)
@@ -284,10 +284,10 @@ def test_the_seed_decides(kind: str) -> None:
 
 
 def test_the_seed_reaches_a_scikit_learn_estimator_inside_a_pipeline() -> None:
-    features, task = flowers()
+    features, target = flowers()
     learner = make_learner(make_pipeline(StandardScaler(), RandomForestClassifier(3)))
     one, same, other = (
-        fitted(learner, features, task, FitSlice(EVEN, ODD, None, seed)).vectors
+        fitted(learner, features, target, FitSlice(EVEN, ODD, None, seed)).vectors
         for seed in (1, 1, 2)
     )
     np.testing.assert_array_equal(one, same)
@@ -302,39 +302,39 @@ def test_sample_weights_reach_the_learner(kind: str, n_classes: int) -> None:
     tree = DecisionTreeClassifier() if n_classes else DecisionTreeRegressor()
     learner = make_learner(tree) if kind == "scikit" else small(kind, n_estimators=60)
     features = features_of(np.zeros((300, 2)))
-    task = Target(target.astype(np.int32 if n_classes else float), n_classes)
+    target = Target(target.astype(np.int32 if n_classes else float), n_classes)
     weights = np.where(target == 1, 3.0, 1.0)
     vectors = fitted(
-        learner, features, task, FitSlice(np.arange(250), np.arange(250, 300), weights, 0)
+        learner, features, target, FitSlice(np.arange(250), np.arange(250, 300), weights, 0)
     ).vectors
     assert vectors[:, -1] == pytest.approx(0.75, abs=0.02)
 
 
 def test_an_estimator_that_takes_no_weights_is_named_when_there_are_some() -> None:
-    features, task = flowers()
+    features, target = flowers()
     with refused(ValueError, naming=["KNeighborsClassifier", "weights"]):
         fitted(
             make_learner(KNeighborsClassifier()),
             features,
-            task,
+            target,
             FitSlice(EVEN, ODD, np.ones(150), 0),
         )
 
 
 def test_an_estimator_without_probabilities_is_named() -> None:
-    features, task = flowers()
+    features, target = flowers()
     with refused(ValueError, naming=["LinearSVC", "predict_proba"]):
-        fitted(make_learner(LinearSVC()), features, task, FitSlice(EVEN, ODD, None, 0))
+        fitted(make_learner(LinearSVC()), features, target, FitSlice(EVEN, ODD, None, 0))
 
 
 @pytest.mark.parametrize("n_classes", [3, 2])
 @pytest.mark.parametrize("kind", [*KINDS, "scikit"])
 def test_a_class_that_is_absent_from_the_rows_has_no_share(kind: str, n_classes: int) -> None:
-    features, task = flowers(n_classes)
-    rows = np.flatnonzero(task.target < n_classes - 1)
+    features, target = flowers(n_classes)
+    rows = np.flatnonzero(target.values < n_classes - 1)
     learner = make_learner(GaussianNB()) if kind == "scikit" else small(kind)
     fit = fitted(
-        learner, features, task, FitSlice(rows, np.setdiff1d(np.arange(150), rows), None, 0)
+        learner, features, target, FitSlice(rows, np.setdiff1d(np.arange(150), rows), None, 0)
     )
     assert fit.vectors.shape[1] == n_classes
     assert fit.vectors[:, -1].max() < 1e-3
@@ -348,9 +348,9 @@ def test_a_class_that_is_absent_from_the_rows_has_no_share(kind: str, n_classes:
 def test_importances_are_shares_of_the_features_unless_trees_are_blind_to_the_target(
     kind: str,
 ) -> None:
-    features, task = flowers()
+    features, target = flowers()
     importances = fitted(
-        small(kind), features, task, FitSlice(EVEN, ODD, None, 0)
+        small(kind), features, target, FitSlice(EVEN, ODD, None, 0)
     ).model.importances(4)
     assert importances.shape == (4,)
     assert importances.sum() == pytest.approx(0 if kind == "completely_random_forest" else 1)
@@ -360,8 +360,8 @@ def test_importances_are_shares_of_the_features_unless_trees_are_blind_to_the_ta
 def test_importances_of_an_estimator_are_its_own_if_it_has_any(
     estimator: Any, total: float
 ) -> None:
-    features, task = flowers()
-    model = fitted(make_learner(estimator), features, task, FitSlice(EVEN, ODD, None, 0)).model
+    features, target = flowers()
+    model = fitted(make_learner(estimator), features, target, FitSlice(EVEN, ODD, None, 0)).model
     assert model.importances(4).sum() == pytest.approx(total)
 
 
@@ -369,14 +369,14 @@ def test_importances_of_an_estimator_are_its_own_if_it_has_any(
 def test_categories_that_only_a_set_can_tell_apart(kind: str) -> None:
     levels = np.random.default_rng(0).integers(0, 12, 600).astype(float)
     features = features_of(levels[:, None], categorical=(0,))
-    task = Target(np.isin(levels, [1, 4, 5, 10]).astype(np.int32), 2)
+    target = Target(np.isin(levels, [1, 4, 5, 10]).astype(np.int32), 2)
     vectors = fitted(
         small(kind, n_estimators=30),
         features,
-        task,
+        target,
         FitSlice(np.arange(400), np.arange(400, 600), None, 0),
     ).vectors
-    assert (vectors.argmax(axis=1) == task.target[400:]).all()
+    assert (vectors.argmax(axis=1) == target.values[400:]).all()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -391,8 +391,8 @@ def test_rows_with_missing_values_are_learned_from(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_rows_have_no_vectors(kind: str) -> None:
-    features, task = flowers()
-    model = fitted(small(kind), features, task, FitSlice(EVEN, ODD, None, 0)).model
+    features, target = flowers()
+    model = fitted(small(kind), features, target, FitSlice(EVEN, ODD, None, 0)).model
     assert model.vectors(features.take(np.zeros(0, int))).shape == (0, 3)
 
 
@@ -417,14 +417,14 @@ def test_threads_do_not_change_boosted_trees(n_classes: int) -> None:
     # LightGBM splits work among threads only if there are some thousand rows.
     x, y = make_classification(4000, 20, n_informative=8, n_classes=3, random_state=0)
     target = np.minimum(y, n_classes - 1).astype(np.int32) if n_classes else x[:, 0]
-    task = Target(target, n_classes)
+    target = Target(target, n_classes)
     weights = np.random.default_rng(0).random(4000)
     rows, held_out = np.arange(3000), np.arange(3000, 4000)
     one, three = (
         fitted(
             small("mart"),
             features_of(x, n_jobs=n_jobs),
-            task,
+            target,
             FitSlice(rows, held_out, weights, 3, n_jobs),
         )
         for n_jobs in (1, 3)
@@ -434,18 +434,18 @@ def test_threads_do_not_change_boosted_trees(n_classes: int) -> None:
 
 
 def test_fits_with_different_numbers_of_threads_at_the_same_time() -> None:
-    features, task = flowers()
+    features, target = flowers()
     learner = small("mart")
     learner.prepare(features)
     slices = [FitSlice(EVEN, ODD, None, 3, 1 + number % 3) for number in range(12)]
     with ThreadPoolExecutor(6) as threads:
-        fits = list(threads.map(lambda part: learner.fit(features, task, part), slices))
+        fits = list(threads.map(lambda part: learner.fit(features, target, part), slices))
     for fit in fits:
         np.testing.assert_array_equal(fit.vectors, fits[0].vectors)
 
 
 def test_a_fit_that_waits_for_threads_can_be_cancelled() -> None:
-    features, task = flowers()
+    features, target = flowers()
     learner = small("mart")
     learner.prepare(features)
 
@@ -455,19 +455,19 @@ def test_a_fit_that_waits_for_threads_can_be_cancelled() -> None:
     with lightgbm_threads(2), ThreadPoolExecutor(1) as threads:
         part = FitSlice(EVEN, ODD, None, 3, 1, cancel)
         with pytest.raises(KeyboardInterrupt):
-            threads.submit(learner.fit, features, task, part).result(timeout=60)
+            threads.submit(learner.fit, features, target, part).result(timeout=60)
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads the memory from /proc")
 def test_boosted_trees_do_not_hold_the_memory_of_their_training() -> None:
     x = np.random.default_rng(0).standard_normal((600, 1500)).astype(np.float32)
     features = Features(x, np.zeros(1500, bool), learning=True)
-    task = Target((x[:, 0] > 0).astype(np.int32), 2)
+    target = Target((x[:, 0] > 0).astype(np.int32), 2)
     learner = small("mart", n_estimators=2, min_samples_leaf=5)
     rows, held_out = np.arange(0, 600, 2), np.arange(1, 600, 2)
     models, used = [], []
     for seed in range(5):
-        models.append(fitted(learner, features, task, FitSlice(rows, held_out, None, seed)).model)
+        models.append(fitted(learner, features, target, FitSlice(rows, held_out, None, seed)).model)
         pages = int(Path("/proc/self/statm").read_text().split()[1])
         used.append(pages * os.sysconf("SC_PAGE_SIZE") / 2**20)
     # The histograms of one fit take about 150 MB.
@@ -480,8 +480,8 @@ def test_boosted_trees_do_not_hold_the_memory_of_their_training() -> None:
 @pytest.mark.parametrize("n_classes", [3, 2, 0])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_kept_learner_says_the_same(kind: str, n_classes: int, tmp_path: Path) -> None:
-    features, task = flowers(n_classes)
-    model = fitted(small(kind), features, task, FitSlice(EVEN, ODD, None, 0)).model
+    features, target = flowers(n_classes)
+    model = fitted(small(kind), features, target, FitSlice(EVEN, ODD, None, 0)).model
     folder = FolderCheckpointer(tmp_path)
     folder.save("model", model.pack())
     pack = folder.load("model")
@@ -492,8 +492,8 @@ def test_a_kept_learner_says_the_same(kind: str, n_classes: int, tmp_path: Path)
 
 
 def test_a_scikit_learn_estimator_has_no_plain_form_and_says_what_to_do() -> None:
-    features, task = flowers()
-    model = fitted(make_learner(GaussianNB()), features, task, FitSlice(EVEN, ODD, None, 0)).model
+    features, target = flowers()
+    model = fitted(make_learner(GaussianNB()), features, target, FitSlice(EVEN, ODD, None, 0)).model
     with refused(TypeError, naming=["GaussianNB", "pickle", "joblib.dump"]):
         model.pack()
     with refused(ValueError, naming="scikit-learn"):
@@ -502,9 +502,9 @@ def test_a_scikit_learn_estimator_has_no_plain_form_and_says_what_to_do() -> Non
 
 @pytest.fixture(scope="module")
 def forest() -> Pack:
-    features, task = flowers()
+    features, target = flowers()
     return fitted(
-        small("random_forest", max_depth=2), features, task, FitSlice(EVEN, ODD, None, 0)
+        small("random_forest", max_depth=2), features, target, FitSlice(EVEN, ODD, None, 0)
     ).model.pack()
 
 
@@ -547,11 +547,11 @@ def test_a_forest_of_other_features_or_classes_is_refused(
 
 @pytest.fixture(scope="module")
 def mart() -> Pack:
-    features, task = flowers()
+    features, target = flowers()
     return fitted(
         small("mart", n_estimators=2, num_leaves=4, min_samples_leaf=5),
         features,
-        task,
+        target,
         FitSlice(EVEN, ODD, None, 0),
     ).model.pack()
 

@@ -102,15 +102,15 @@ def test_missing_values_and_rows_of_weight_zero() -> None:
 
 
 def test_all_rows_of_a_small_class_and_some_of_a_large_one_are_drawn() -> None:
-    task = Target((np.arange(300) < 30).astype(np.int32), 2)
+    target = Target((np.arange(300) < 30).astype(np.int32), 2)
     weights = (np.arange(300) != 5).astype(float)
     selector = MartSelector(max_samples=90)
-    rows = selector._draw(task, weights, 3)
+    rows = selector._draw(target, weights, 3)
     assert rows[:29].tolist() == [*range(5), *range(6, 30)]
     assert len(rows) == 29 + 90
     assert (np.diff(rows) > 0).all()
-    np.testing.assert_array_equal(selector._draw(task, weights, 3), rows)
-    assert not np.array_equal(selector._draw(task, weights, 4), rows)
+    np.testing.assert_array_equal(selector._draw(target, weights, 3), rows)
+    assert not np.array_equal(selector._draw(target, weights, 4), rows)
 
 
 @pytest.mark.parametrize("target", ["classes", "numbers"])
