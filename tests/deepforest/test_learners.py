@@ -298,12 +298,12 @@ def test_the_seed_reaches_a_scikit_learn_estimator_inside_a_pipeline() -> None:
 @pytest.mark.parametrize("kind", [*KINDS, "scikit"])
 def test_sample_weights_reach_the_learner(kind: str, n_classes: int) -> None:
     """Nothing tells the rows apart, so what is learned is the weighted share of ones."""
-    target = np.arange(300) % 2
+    ones = np.arange(300) % 2
     tree = DecisionTreeClassifier() if n_classes else DecisionTreeRegressor()
     learner = make_learner(tree) if kind == "scikit" else small(kind, n_estimators=60)
     features = features_of(np.zeros((300, 2)))
-    target = Target(target.astype(np.int32 if n_classes else float), n_classes)
-    weights = np.where(target == 1, 3.0, 1.0)
+    target = Target(ones.astype(np.int32 if n_classes else float), n_classes)
+    weights = np.where(ones == 1, 3.0, 1.0)
     vectors = fitted(
         learner, features, target, FitSlice(np.arange(250), np.arange(250, 300), weights, 0)
     ).vectors

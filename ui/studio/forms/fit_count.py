@@ -160,8 +160,8 @@ def fit_count_text(params: Mapping[str, Any]) -> str | None:
         many = _learner_counts(info.learners_of_many_classes) or counts
         many_fits = _fits(many, out_of_bag, folds, nested=nested, shares=shares)
         if many_fits != fits:
-            more = f"{_in_layers(*many_fits)} with more"
-            text += f" with up to {info.max_classes} classes, {more}"
+            more = f"{_terms(many, out_of_bag, folds, nested=nested)} = {_in_layers(*many_fits)}"
+            text += f" with up to {info.max_classes} classes; {more} with more"
     return f"{text}, up to {counted(layers, 'layer')}"
 
 

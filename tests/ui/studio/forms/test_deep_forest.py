@@ -29,17 +29,19 @@ PER_LAYER = {"resampling": "per_layer"}
     [
         (
             {},
-            "4 learners in 5 cascades = 40 fits in layer 1, 80 in each later layer, "
-            "up to 10 layers",
+            "4 learners in 5 cascades = 40 fits in layer 1, 80 in each later layer with up to 4 "
+            "classes; 3 learners in 5 cascades = 30 fits in layer 1, 60 in each later layer with "
+            "more, up to 10 layers",
         ),
         (
             {"select_features": 9},
-            "4 learners in 5 cascades = 80 fits per layer, up to 10 layers",
+            "4 learners in 5 cascades = 80 fits per layer with up to 4 classes; "
+            "3 learners in 5 cascades = 60 fits per layer with more, up to 10 layers",
         ),
         (
             {"class_vectors": "oob"},
             "4 learners in 5 cascades = 25 fits in layer 1, 35 in each later layer with up to 4 "
-            "classes, 20 fits per layer with more, up to 10 layers",
+            "classes; 3 learners in 5 cascades = 15 fits per layer with more, up to 10 layers",
         ),
         (
             {"learners": [FOREST, MART], "folds": 2},
@@ -47,12 +49,13 @@ PER_LAYER = {"resampling": "per_layer"}
         ),
         (
             {"folds": 3, "max_layers": 1} | PER_LAYER,
-            "4 learners × 3 folds = 12 fits per layer, up to 1 layer",
+            "4 learners × 3 folds = 12 fits per layer with up to 4 classes; "
+            "3 learners × 3 folds = 9 fits per layer with more, up to 1 layer",
         ),
         (
             {"class_vectors": "oob"} | PER_LAYER,
-            "3 learners out of bag + 1 learner × 5 folds = 8 fits per layer with up to 4 classes, "
-            "4 fits per layer with more, up to 10 layers",
+            "3 learners out of bag + 1 learner × 5 folds = 8 fits per layer with up to 4 classes; "
+            "3 learners out of bag = 3 fits per layer with more, up to 10 layers",
         ),
         (
             {"preset": "gcforest", "class_vectors": "oob"} | PER_LAYER,
@@ -66,7 +69,11 @@ PER_LAYER = {"resampling": "per_layer"}
             {"learners": [{"kind": "mart"}]} | PER_LAYER,
             "1 learner × 5 folds = 5 fits per layer, up to 10 layers",
         ),
-        ({"learners": []} | PER_LAYER, "4 learners × 5 folds = 20 fits per layer, up to 10 layers"),
+        (
+            {"learners": []} | PER_LAYER,
+            "4 learners × 5 folds = 20 fits per layer with up to 4 classes; "
+            "3 learners × 5 folds = 15 fits per layer with more, up to 10 layers",
+        ),
         (
             {"learners": [FOREST, MART], "class_vectors": "oob", "folds": 7} | PER_LAYER,
             "2 learners out of bag + 1 learner × 7 folds = 9 fits per layer, up to 10 layers",
