@@ -34,7 +34,7 @@ from .records import LayerRecord, LearnerRecord, MarginRecord
 Array = npt.NDArray[Any]
 
 TEMPERATURES = (0.1, 5.0)
-CALIBRATION_ROWS = 20_000
+CALIBRATION_ROWS = 5_000
 PROBE_ROWS = 1_000
 
 
@@ -344,10 +344,7 @@ class _Growth:
         before = self.cascades[0].layers[-1]
         combination = copy(self.strategy).combine(vectors, rows, self.data, before)
         output = weighted_sum(combination.coefficients, vectors)
-        probabilities = self.strategy.to_probabilities(output)
-        if self.plan.calibrates:
-            temperature = best_temperature(probabilities, data.target.values, data.weights)
-            probabilities = temper(probabilities, temperature)
+        probabilities = self._calibrated(self.strategy.to_probabilities(output), data)
         self.probed = np.full_like(self.output, np.nan)
         self.probed[rows] = probabilities
         return self.stopping.refuse(*self._compare(data, probabilities, self.best_output[rows]))
@@ -403,6 +400,13 @@ class _Growth:
             self.temperature = best_temperature(probabilities, data.target.values, data.weights)
         for cascade in self.cascades:
             cascade.layers[-1].temperature = self.temperature
+
+    def _calibrated(self, probabilities: Array, data: TrainingData) -> Array:
+        """Return probabilities of rows new to a model, at the temperature that is best for them."""
+        if not self.plan.calibrates:
+            return probabilities
+        temperature = best_temperature(probabilities, data.target.values, data.weights)
+        return temper(probabilities, temperature)
 
     def _probabilities(self, output: Array) -> Array:
         """Return an output after the newest layer as calibrated probabilities (or numbers)."""
@@ -575,11 +579,13 @@ class _Growth:
                 [fit.vectors[number, _scored(plan)] for plan, fit in zip(plans, fits, strict=True)]
             )
             data = self.data.only(rows)
+            # Calibrated too: else the log loss of a learner cannot be compared with the layer's.
+            probabilities = self._calibrated(self.strategy.to_probabilities(vectors), data)
             records.append(
                 LearnerRecord(
                     name=f"{learner.title} {number + 1}",
                     settings=learner.about(),
-                    scores=self._scores_of(data, self.strategy.to_probabilities(vectors)),
+                    scores=self._scores_of(data, probabilities),
                     fits=sum(1 for of, _ in models if of == number),
                     seconds=sum(fit.seconds[number] for fit in fits),
                 )
