@@ -208,7 +208,7 @@ def keep_all_layers() -> None:
     """Make cascades of this process keep every layer, whatever it gains."""
     # Layers after the best one are dropped, and a dropped layer cannot predict test rows.
     EarlyStopping._is_proven = lambda self, gain, gain_se: True  # type: ignore[method-assign]
-    EarlyStopping.is_promising = lambda self, gain: True  # type: ignore[method-assign]
+    EarlyStopping.refuse = lambda self, *figures: False  # type: ignore[method-assign]
 
 
 # --- scores ---
