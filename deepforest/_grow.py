@@ -23,7 +23,7 @@ from ._cascade import CascadePass, FittedCascade
 from ._features import Features
 from ._fit_jobs import FitEvent, JobRunner
 from ._layer import Layer, LayerFit, LayerPlan, fit_layer, seed_of
-from ._resampling import CascadeRows, draw_folds
+from ._resampling import CascadeRows, common_rows, draw_folds
 from .arithmetic import LEAST_PROBABILITY, temper, weighted_sum
 from .early_stopping import EarlyStopping
 from .learners import Learner, Target
@@ -180,12 +180,12 @@ class GrowingCascade:
     @property
     def training(self) -> Array:
         """The training rows that are still in the cascade."""
-        return np.intersect1d(self.rows.training, self.remaining, assume_unique=True)
+        return common_rows(self.rows.training, self.remaining)
 
     @property
     def scored(self) -> Array:
         """The rows that count in the scores and are still in the cascade."""
-        return np.intersect1d(self.rows.scored, self.remaining, assume_unique=True)
+        return common_rows(self.rows.scored, self.remaining)
 
     def can_grow(self, n_folds: int) -> bool:
         """Return whether enough rows are left for the fits of another layer."""
@@ -215,7 +215,7 @@ class GrowingCascade:
             n_folds = max(2, min(plan.n_folds, len(training)))
             folds = draw_folds(training, data.target, n_folds, seed, data.groups)
         else:
-            folds = [np.intersect1d(fold, training) for fold in self.rows.folds]
+            folds = [common_rows(fold, training) for fold in self.rows.folds]
         rows = replace(self.rows, training=training, blind=blind, folds=folds)
         return LayerPlan(number, learners, rows, self.weights, plan.out_of_bag, seed)
 
@@ -309,6 +309,7 @@ class _Growth:
         self.is_blind = any(len(each.rows.blind) for each in cascades)
         # The output of each row from models that had not seen it.
         self.output = np.full_like(cascades[0].output, np.nan)
+        self.probabilities = self.output  # the same, calibrated
         self.best_output = self.output
         self.best_probabilities: Array | None = None  # of the rows that decide
         self.validation = validation
@@ -338,13 +339,19 @@ class _Growth:
 
     def refuses(self, fit: LayerFit) -> bool:
         """Return whether the rows that the first cascade is blind to gain nothing by its layer."""
-        rows = self.cascades[0].scored
-        data, vectors = self.data.only(rows), fit.vectors[:, rows]
+        cascade = self.cascades[0]
+        remaining, rows = cascade.scored, cascade.rows.scored
+        vectors = fit.vectors[:, remaining]
         # A copy: nothing that the strategy remembers may come from a layer that is refused.
-        before = self.cascades[0].layers[-1]
-        combination = copy(self.strategy).combine(vectors, rows, self.data, before)
-        output = weighted_sum(combination.coefficients, vectors)
-        probabilities = self._calibrated(self.strategy.to_probabilities(output), data)
+        combination = copy(self.strategy).combine(
+            vectors, remaining, self.data, cascade.layers[-1]
+        )
+        # Rows that left keep their output, and are calibrated and scored together with the others:
+        # the layer itself would be. A temperature of the remaining rows alone gains by itself.
+        output = cascade.output.astype(np.float64)
+        output[remaining] = weighted_sum(combination.coefficients, vectors)
+        data = self.data.only(rows)
+        probabilities = self._calibrated(self.strategy.to_probabilities(output[rows]), data)
         self.probed = np.full_like(self.output, np.nan)
         self.probed[rows] = probabilities
         return self.stopping.refuse(*self._compare(data, probabilities, self.best_output[rows]))
@@ -400,6 +407,7 @@ class _Growth:
             self.temperature = best_temperature(probabilities, data.target.values, data.weights)
         for cascade in self.cascades:
             cascade.layers[-1].temperature = self.temperature
+        self.probabilities = self._probabilities(self.output)
 
     def _calibrated(self, probabilities: Array, data: TrainingData) -> Array:
         """Return probabilities of rows new to a model, at the temperature that is best for them."""
@@ -416,15 +424,14 @@ class _Growth:
 
     def score(self) -> None:
         """Score the output on rows that are new to the layers, and decide about growth."""
-        data, output = self.data.only(self.scored), self.output[self.scored]
+        data, probabilities = self.data.only(self.scored), self.probabilities[self.scored]
         if self.validation is not None:
-            data, output = self.validation, self._pass_validation()
-        probabilities = self._probabilities(output)
+            data, probabilities = self.validation, self._probabilities(self._pass_validation())
         self.stopping.add(*self._compare(data, probabilities, self.best_probabilities))
         # Layers after the best one are dropped, and their outputs with them.
         if self.stopping.best == len(self.records) + 1:
             self.best_probabilities = probabilities
-            self.best_output = self._probabilities(self.output.copy())
+            self.best_output = self.probabilities
         # Screening may leave too few rows for the folds of another layer, or for its score.
         fewest = min(len(each.training) for each in self.cascades)
         enough = all(each.can_grow(self.plan.n_folds) for each in self.cascades)
@@ -455,8 +462,7 @@ class _Growth:
         before = np.concatenate([_scored(plan) for plan in plans])
         after = np.concatenate([each.scored for each in self.cascades])
         gone = np.setdiff1d(before, after, assume_unique=True)  # empty without screening
-        probabilities = self._probabilities(self.output)
-        layer = fits[0].layer
+        probabilities, layer = self.probabilities, fits[0].layer
         return self._add_record(
             plans,
             fits,
@@ -476,7 +482,7 @@ class _Growth:
         self, plans: list[LayerPlan], fits: list[LayerFit], seconds: float
     ) -> LayerRecord:
         """Add the record of a layer that only the first cascade has, and return it."""
-        rows = _scored(plans[0])
+        rows = self.cascades[0].rows.scored
         return self._add_record(
             plans,
             fits,
@@ -554,8 +560,9 @@ class _Growth:
         """
         scores = []
         for cascade in self.cascades:
-            probabilities = self._probabilities(cascade.output)
-            scores.append(self._scores(probabilities, cascade.rows.training))
+            rows = cascade.rows.training
+            probabilities = self._probabilities(cascade.output[rows])
+            scores.append(self._scores_of(self.data.only(rows), probabilities))
         means = {}
         for name in scores[0]:
             means[name] = _mean_of([each[name] for each in scores])
@@ -596,9 +603,7 @@ class _Growth:
 def _scored(plan: LayerPlan) -> Array:
     """Return the rows that count in the scores and entered a layer."""
     rows = plan.rows
-    return np.intersect1d(
-        rows.scored, np.concatenate([rows.training, rows.blind]), assume_unique=True
-    )
+    return common_rows(rows.scored, np.concatenate([rows.training, rows.blind]))
 
 
 def _effective_size(plan: LayerPlan) -> float:

@@ -12,6 +12,7 @@ out-of-fold scores are too good: the class vectors of a row's neighbours contain
 - ``by_time``      cascades that learn the past only, and one that learns all rows
 - ``per_layer``    one cascade, blind to no row
 - ``draw_folds``   rows in folds, with every class spread evenly, or with whole groups
+- ``common_rows``  those of some rows that are among others too
 """
 
 from __future__ import annotations
@@ -155,6 +156,12 @@ def draw_folds(
         order = order[np.argsort(target.values[order], kind="stable")]
     folds = [np.sort(order[fold::n_folds]) for fold in range(n_folds)]
     return [fold for fold in folds if len(fold)]
+
+
+def common_rows(rows: Array, others: Array) -> Array:
+    """Return those of ``rows`` that are in ``others`` too, in their order; no row occurs twice."""
+    # Not ``np.intersect1d``: it sorts, and these sorts took a tenth of some fits.
+    return rows[np.isin(rows, others, assume_unique=True)]
 
 
 def _folds_of_groups(

@@ -3,6 +3,7 @@
 - ``ScreenedForestClassifier``
 - ``ScreeningStrategy``     lets confident rows leave
 - ``confidence_threshold``  the confidence above which rows leave a layer
+- ``tree_factor``           how the number of trees grows as rows leave
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class ScreenedForestClassifier(BaseCascadeClassifier):
 
     A row leaves at the first layer whose confidence in it is above η_t. Among the rows above η_t,
     errors are less than ``error_share`` times as frequent as among all. Only the other rows train
-    the next layer, which has the more trees the fewer they are.
+    the next layer, which has more trees the fewer rows there are, up to a limit.
 
     Parameters
     ----------
@@ -46,7 +47,10 @@ class ScreenedForestClassifier(BaseCascadeClassifier):
         The paper's ``a``, below 1. "auto" is 1/10 if the first layer is right on more than 90 % of
         the rows, else 1/3.
     tree_growth : float
-        Layer t has 1 + ``tree_growth`` · (share of rows that left) times the trees of the first.
+        Layer t has m / m_t times the trees of the first, but at most 1 + ``tree_growth`` times as
+        many; m_t of all m rows are left in it. 0 gives every layer the same number. A high limit is
+        the authors' rule: as many trees times rows in every layer, so that a later layer costs as
+        much as without screening.
     others
         As for ``CascadeForestClassifier``.
 
@@ -61,7 +65,7 @@ class ScreenedForestClassifier(BaseCascadeClassifier):
         learners: Any = LEARNERS,
         *,
         error_share: str | float = "auto",
-        tree_growth: float = 2.0,
+        tree_growth: float = 0.5,
         resampling: str = "nested",
         class_vectors: str = "folds",
         cv: int = 5,
@@ -109,8 +113,8 @@ class ScreeningStrategy(LayerStrategy):
         self, number: int, learners: tuple[Learner, ...], share_left: float
     ) -> tuple[Learner, ...]:
         """Return learners with more trees, by the share of rows that have left."""
-        # The fewer rows a layer has, the more trees it can afford: their number rises linearly.
-        return tuple(learner.with_trees(1 + self.tree_growth * share_left) for learner in learners)
+        factor = tree_factor(share_left, self.tree_growth)
+        return tuple(learner.with_trees(factor) for learner in learners)
 
     def combine(
         self, vectors: Array, rows: Array, data: TrainingData, before: Layer | None
@@ -132,6 +136,19 @@ class ScreeningStrategy(LayerStrategy):
         output = layer.combine(vectors[:, rows])
         cascade.output[rows] = output
         cascade.remaining = rows[output.max(axis=1) <= layer.threshold]
+
+
+def tree_factor(share_left: float, tree_growth: float) -> float:
+    """Return how many times the trees of the first layer a layer has: m / m_t, up to a limit.
+
+    m / m_t is the inverse of the share of rows that are left. At m / m_t a layer grows as many
+    trees times rows as the first one, and nothing is saved; hence the limit, 1 + ``tree_growth``.
+    """
+    limit = 1 + tree_growth
+    # Compared by a product: no row may be left.
+    if limit * (1 - share_left) <= 1:
+        return limit
+    return 1 / (1 - share_left)
 
 
 def confidence_threshold(confidence: Array, right: Array, error_share: float) -> float:

@@ -233,8 +233,8 @@ class DeepForestParams(NodeParams):
     tree_growth: Annotated[float, Field(ge=0, le=100)] | None = Field(
         None,
         title="Growth of trees",
-        description="Screening: how the number of trees grows as rows leave; with 1, it has "
-        "doubled when all rows have left.",
+        description="Screening: the number of trees grows as rows leave, in inverse proportion to "
+        "those that are left, but by at most this share; with 1, to at most twice as many.",
         json_schema_extra=form_hint(when={"preset": "gcforest_cs"}),
     )
     select_features: Annotated[int, Field(ge=1)] | None = Field(

@@ -253,7 +253,8 @@ def test_parts_follow_the_preset(draw, chosen: str, shown: set[str], hidden: set
         ("mddf", "Patience", "preset: 2"),
         ("mddf", "Target margin γ", "preset: 0.8"),
         ("mddf_st", "Input of the next layer", "preset: stack"),
-        ("gcforest_cs", "Growth of trees", "preset: 2"),
+        ("gcforest_cs", "Growth of trees", "preset: 0.5"),
+        ("gcforest_cs", "Folds", "preset: 3"),
         ("gcforest_cs", "Select columns", "all"),
     ],
 )
