@@ -343,9 +343,7 @@ class _Growth:
         remaining, rows = cascade.scored, cascade.rows.scored
         vectors = fit.vectors[:, remaining]
         # A copy: nothing that the strategy remembers may come from a layer that is refused.
-        combination = copy(self.strategy).combine(
-            vectors, remaining, self.data, cascade.layers[-1]
-        )
+        combination = copy(self.strategy).combine(vectors, remaining, self.data, cascade.layers[-1])
         # Rows that left keep their output, and are calibrated and scored together with the others:
         # the layer itself would be. A temperature of the remaining rows alone gains by itself.
         output = cascade.output.astype(np.float64)

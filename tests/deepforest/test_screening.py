@@ -12,8 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_digits, load_iris
 
-from deepforest import ScreenedForestClassifier
-from deepforest.screening import confidence_threshold
+from deepforest import ScreenedForestClassifier, preset
+from deepforest.forest.forest import grow_forest
+from deepforest.learners import forests
+from deepforest.screening import confidence_threshold, tree_factor
 
 FEW = [
     {"kind": "random_forest", "n_estimators": 10},
@@ -140,16 +142,86 @@ def test_stages_of_rows_that_left_stay_as_they_are() -> None:
         np.testing.assert_array_equal(stages[number][gone], stages[number - 1][gone])
 
 
-@pytest.mark.parametrize(("growth", "factor"), [(0.0, 0.0), (1.0, 1.0), (3.0, 3.0)])
-def test_trees_grow_more_numerous_as_rows_go(growth: float, factor: float) -> None:
+# --- the number of trees ---
+
+
+@pytest.mark.parametrize(
+    ("share_left", "growth", "factor"),
+    [
+        (0.0, 2.0, 1.0),
+        (0.5, 2.0, 2.0),  # half of the rows: twice the trees
+        (0.75, 9.0, 4.0),
+        (0.75, 2.0, 3.0),  # at most tripled
+        (0.75, 0.0, 1.0),
+        (1.0, 2.0, 3.0),
+    ],
+)
+def test_trees_times_rows_stay_equal_up_to_a_limit(
+    share_left: float, growth: float, factor: float
+) -> None:
+    assert tree_factor(share_left, growth) == pytest.approx(factor)
+
+
+@pytest.mark.parametrize("growth", [0.0, 0.5, 3.0])
+def test_trees_grow_more_numerous_as_rows_go(growth: float) -> None:
     records = digits(tree_growth=growth).layer_records_
     n_rows = records[0].rows_in
     for record in records:
-        gone = 1 - record.rows_in / n_rows
-        assert [learner.settings["n_estimators"] for learner in record.learners] == [
-            round(10 * (1 + factor * gone))
-        ] * 2
-    assert records[-1].learners[0].settings["n_estimators"] > 10 or growth == 0
+        expected = round(10 * min(n_rows / record.rows_in, 1 + growth))
+        assert [learner.settings["n_estimators"] for learner in record.learners] == [expected] * 2
+    assert records[-1].learners[0].settings["n_estimators"] == round(10 * (1 + growth))
+
+
+@pytest.fixture
+def work(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list that gets trees times rows of every forest that is grown."""
+    grown: list[int] = []
+
+    def spy(matrix: Any, target: Any, settings: Any, **arguments: Any) -> Any:
+        grown.append(settings.n_trees * len(arguments["rows"]))
+        return grow_forest(matrix, target, settings, **arguments)
+
+    monkeypatch.setattr(forests, "grow_forest", spy)
+    return grown
+
+
+@pytest.mark.parametrize("resampling", ["nested", "per_layer"])
+def test_screening_takes_less_work_than_the_plain_cascade(resampling: str, work: list[int]) -> None:
+    """With the same learners at the start, folds, and number of layers."""
+    x, y = load_digits(return_X_y=True)
+    params = preset("gcforest_cs").get_params(deep=False)
+    learners = [{**learner, "n_estimators": 20} for learner in params["learners"]]
+    # Patience lets both grow all layers, whatever these gain.
+    same = {"resampling": resampling, "cv": params["cv"], "max_layers": 3, "patience": 3}
+    sums = []
+    for name in ("gcforest_cs", "gcforest"):
+        work.clear()
+        model = preset(name, learners=learners, scoring="accuracy", random_state=0, **same)
+        assert len(model.fit(x, y).layer_records_) == 3
+        sums.append(sum(work))
+    assert sums[0] < 0.7 * sums[1]
+
+
+def test_the_preset_has_the_learners_and_folds_of_the_paper() -> None:
+    model = preset("gcforest_cs")
+    assert [(each["kind"], each["count"]) for each in model.learners] == [
+        ("random_forest", 1),
+        ("completely_random_forest", 1),
+    ]
+    assert model.cv == 3
+
+
+def test_a_probe_scores_the_rows_that_left_too() -> None:
+    """Without them, only the hardest rows would count, and a temperature of their own."""
+    x, y = load_digits(return_X_y=True)
+    model = ScreenedForestClassifier(FEW, cv=3, random_state=0).fit(x, y)
+    *_, kept, last = model.layer_records_
+    assert last.probe and last.rows_in < 200
+    # The first cascade is blind to a third of the rows: its score is near that of all of them.
+    assert last.score == pytest.approx(kept.score, rel=0.3)
+
+
+# --- the share of errors ---
 
 
 @pytest.mark.parametrize(("load", "share"), [(load_iris, 1 / 10), (None, 1 / 3)])
