@@ -379,8 +379,7 @@ class BaseCascade(TransformerMixin, TabularEstimator):  # type: ignore[misc]
     def _predict_block(self, values: Array) -> Array:
         """Return the output for a block of rows, without any check."""
         passing = self._pass(values)
-        for _ in passing.through_all():
-            pass
+        passing.to_the_end()
         return passing.probabilities().copy()
 
     def _staged_predict(self, x: Any) -> Iterator[Array]:

@@ -60,7 +60,7 @@ class MarginForestClassifier(BaseCascadeClassifier):
         they only scale α; until then they are 0.8 and 0.05.
     depth_step : int, "auto" or None
         The random forests of layer t are at most ``depth_step`` · (t + 1) deep; None sets no limit.
-        "auto" chooses 2, 4, 8 or 16 before the first layer, by trials in one cascade: a larger one
+        "auto" chooses 16, 8, 4 or 2 before the first layer, by trials in one cascade: a smaller one
         as long as the log loss of the rows that the cascade is blind to falls.
     joint_alphas : bool
         Whether each layer computes the weights of all layers so far again, none negative. The last
@@ -192,13 +192,15 @@ class MarginStrategy(LayerStrategy):
         if not any(isinstance(each, RandomForest) for each in learners):
             return
         best = np.inf
-        # Shallow forests first: they cost little, and where they are best the deep ones cost most.
-        for step in DEPTH_STEPS:
+        # Deep forests first, until a shallower one is worse. The other way round is misleading:
+        # very shallow forests hardly disturb the other learners, those a little deeper do.
+        for step in reversed(DEPTH_STEPS):
             limited = self._limited(learners, step * 2)
             loss = trial.loss("depth_step", step, limited, limited)
-            if loss >= best:
+            if loss > best:
                 break
-            best, self.depth_step = loss, step
+            if loss < best:  # equal if no tree is so deep
+                best, self.depth_step = loss, step
 
     def _choose_target(
         self, learners: tuple[Learner, ...], data: TrainingData, trial: LayerTrial
