@@ -210,6 +210,10 @@ class BaseCascade(TransformerMixin, TabularEstimator):  # type: ignore[misc]
             data, cascades, strategy, stopping, plan, validation, runner, self.layer_records_
         )
         self.cascades_, self.oof_output_ = grown.cascades, grown.output
+        self._keep_choices(strategy)
+
+    def _keep_choices(self, strategy: LayerStrategy) -> None:
+        """Set the attributes that say what was chosen during the fit."""
 
     def _calibrates(self) -> bool:
         """Return whether probabilities are calibrated on rows new to the model."""
@@ -375,8 +379,7 @@ class BaseCascade(TransformerMixin, TabularEstimator):  # type: ignore[misc]
     def _predict_block(self, values: Array) -> Array:
         """Return the output for a block of rows, without any check."""
         passing = self._pass(values)
-        for _ in passing.through_all():
-            pass
+        passing.to_the_end()
         return passing.probabilities().copy()
 
     def _staged_predict(self, x: Any) -> Iterator[Array]:

@@ -38,6 +38,26 @@ class FittedCascade:
     categorical: Array
     selected: Array | None = None
 
+    def needed_layers(self, augment: str) -> list[bool]:
+        """Return of each layer whether the output after the last one depends on it.
+
+        In mdDF that output is the sum f_T = Σ α_l h_l with the weights of the last layer, T. A layer
+        in it sees the sum before it (unless ``augment`` is "none"), with the weights of the layer
+        before: what has a weight there is needed too, even if its own weight in f_T is 0.
+        """
+        needed = [layer.alphas is None for layer in self.layers]
+        waiting = [len(self.layers) - 1]  # the layers after which the sum is needed
+        while waiting:
+            alphas = self.layers[waiting.pop()].alphas
+            if alphas is None:
+                continue
+            for layer in np.flatnonzero(alphas):
+                if not needed[layer]:
+                    needed[layer] = True
+                    if layer and augment != "none":
+                        waiting.append(int(layer) - 1)
+        return needed
+
 
 class LayerOutput(NamedTuple):
     """Hold the rows that went through a layer, their vectors, and the output for EVERY row so far.
@@ -68,6 +88,7 @@ class CascadePass:
     ) -> None:
         self.cascades = cascades
         self.strategy = strategy
+        self.augment = augment
         self.rows = np.arange(len(values))
         self.output = np.zeros((len(values), n_outputs))
         # Cascades that use all columns share one view of them.
@@ -93,8 +114,22 @@ class CascadePass:
                 return
             yield output
 
-    def apply(self, layers: Sequence[Layer]) -> LayerOutput | None:
-        """Pass the remaining rows through the next layer of each cascade; None if none remains."""
+    def to_the_end(self) -> None:
+        """Pass the rows through the layers that the output after the last one depends on."""
+        needed = [cascade.needed_layers(self.augment) for cascade in self.cascades]
+        layers = [cascade.layers for cascade in self.cascades]
+        for number in range(len(layers[0])):
+            applies = [each[number] for each in needed]
+            if self.apply([each[number] for each in layers], applies) is None:
+                return
+
+    def apply(
+        self, layers: Sequence[Layer], needed: Sequence[bool] | None = None
+    ) -> LayerOutput | None:
+        """Pass the remaining rows through the next layer of each cascade; None if none remains.
+
+        ``needed`` says in which cascades; vectors of the others are zeros.
+        """
         # What a layer adds is prepared for the next one only when there is a next one.
         self._let_confident_rows_leave()
         if not len(self.rows):
@@ -102,16 +137,23 @@ class CascadePass:
         known: dict[int, Array] | None = {} if self._last is None else None
         passed = []
         for number, layer in enumerate(layers):
-            features = self.features[number]
-            if self._last is not None:
-                added = self.strategy.next_features(*self._last[number])
-                features.add(added, layer.binner)
-            vectors = layer.vectors(features, known)
+            if needed is not None and not needed[number]:
+                shape = (len(layer.models), len(self.rows), self.output.shape[1])
+                vectors = np.zeros(shape, np.float32)
+            else:
+                vectors = self._vectors(number, layer, known)
             passed.append((vectors, self._output(number, layer, vectors)))
         self.output[self.rows] = mean([output for _, output in passed])
         self._last, self._threshold = passed, layers[0].threshold
         self._temperature = layers[0].temperature
         return LayerOutput(self.rows, mean([vectors for vectors, _ in passed]), self.output)
+
+    def _vectors(self, number: int, layer: Layer, known: dict[int, Array] | None) -> Array:
+        """Return the vectors of the remaining rows in a layer of one cascade."""
+        features = self.features[number]
+        if self._last is not None:
+            features.add(self.strategy.next_features(*self._last[number]), layer.binner)
+        return layer.vectors(features, known)
 
     def probabilities(self) -> Array:
         """Return the output for every row so far as calibrated probabilities (or numbers)."""

@@ -5,6 +5,7 @@
 - ``TrainingData``    the rows of a fit, as numbers
 - ``GrowingCascade``  one cascade between two layers; nested resampling grows several at once
 - ``GrowthPlan``      what all layers are fitted with
+- ``LayerTrial``      fits candidates of a layer in one cascade, and scores them
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import time
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +24,18 @@ from scipy.optimize import minimize_scalar
 from ._cascade import CascadePass, FittedCascade
 from ._features import Features
 from ._fit_jobs import FitEvent, JobRunner
-from ._layer import Layer, LayerFit, LayerPlan, fit_layer, seed_of
+from ._layer import (
+    FitResult,
+    Layer,
+    LayerFit,
+    LayerPlan,
+    PlannedFit,
+    fit_layer,
+    gather_vectors,
+    plan_fits,
+    run_fits,
+    seed_of,
+)
 from ._resampling import CascadeRows, common_rows, draw_folds
 from .arithmetic import LEAST_PROBABILITY, temper, weighted_sum
 from .early_stopping import EarlyStopping
@@ -79,6 +92,20 @@ class LayerStrategy:
     One object serves one fit: it may remember what it computed for earlier layers.
     """
 
+    def tune(
+        self,
+        number: int,
+        learners: tuple[Learner, ...],
+        cascades: Sequence[GrowingCascade],
+        data: TrainingData,
+        trial: LayerTrial,
+    ) -> None:
+        """Choose settings that are open before layer ``number`` is fitted, by trials of it."""
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings of the newest layer that were chosen or given, for its record."""
+        return {}
+
     def learners(
         self, number: int, learners: tuple[Learner, ...], share_left: float
     ) -> tuple[Learner, ...]:
@@ -106,6 +133,15 @@ class LayerStrategy:
         rows = cascade.remaining
         cascade.output[rows] = cascade.layers[-1].combine(vectors[:, rows])
 
+    def probed_output(
+        self, cascade: GrowingCascade, vectors: Array, rows: Array, data: TrainingData
+    ) -> Array:
+        """Return the output of some rows if these were a cascade's vectors of its next layer."""
+        before = cascade.layers[-1] if cascade.layers else None
+        # A copy: nothing that the strategy remembers may come from a layer that is refused.
+        combination = copy(self).combine(vectors, rows, data, before)
+        return weighted_sum(combination.coefficients, vectors)
+
     def next_features(self, vectors: Array, output: Array) -> Array:
         """Return what the next layer sees of this one: the learners' vectors side by side."""
         return np.concatenate(vectors, axis=1)
@@ -113,9 +149,6 @@ class LayerStrategy:
     def n_next_features(self, n_learners: int, n_outputs: int) -> int:
         """Return how many columns ``next_features`` has."""
         return n_learners * n_outputs
-
-    can_probe = True
-    """Whether a layer of one cascade, combined alone, shows what the layer would bring."""
 
     @property
     def passes_output(self) -> bool:
@@ -266,24 +299,104 @@ def grow_cascade(
     growth = _Growth(data, cascades, strategy, stopping, plan, validation, records)
     while not stopping.stopped:
         number, began = len(records) + 1, time.perf_counter()
+        trial = LayerTrial(number, _best_informed(cascades), plan, data, runner)
+        strategy.tune(number, plan.learners, cascades, data, trial)
         learners = strategy.learners(number, plan.learners, growth.share_left)
         plans = [each.plan(number, learners, plan, data) for each in cascades]
         # A probe: one cascade first. If the rows it is blind to gain nothing, the layer is refused
         # before it is paid for in the others.
         n_first = 1 if growth.should_probe else 0
-        fits = fit_layer(plans[:n_first], cascades[:n_first], data.target, runner)
+        known = trial.known
+        fits = fit_layer(plans[:n_first], cascades[:n_first], data.target, runner, known)
         if fits and growth.refuses(fits[0]):
             record = growth.record_probe(plans[:1], fits, time.perf_counter() - began)
         else:
-            fits += fit_layer(plans[n_first:], cascades[n_first:], data.target, runner)
+            fits += fit_layer(plans[n_first:], cascades[n_first:], data.target, runner, known)
             growth.combine(fits)
             growth.score()
             record = growth.record(plans, fits, time.perf_counter() - began)
+        record = growth.add_settings(strategy.settings(), trial.losses)
         if plan.verbose:
             print(f"Layer {number}, {record.seconds:.1f} s: {record.reason}.", flush=True)
         runner.notify(FitEvent(f"layer-{number}", "finished", record.seconds, record))
     deployed = [each.fitted(stopping.best) for each in cascades if each.rows.deployed]
     return Grown(deployed, records, growth.best_output)
+
+
+def _best_informed(cascades: list[GrowingCascade]) -> GrowingCascade:
+    """Return the cascade with the most training rows among those with rows that count in scores."""
+    scored = [each for each in cascades if len(each.scored)]
+    return max(scored or cascades, key=lambda each: len(each.training))
+
+
+class LayerTrial:
+    """Fit candidates of a layer in one cascade; score them on rows that are new to it.
+
+    ``losses`` are the log losses by setting and value, ``known`` the fits that were made with the
+    weights of the cascade: the layer itself need not repeat them.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        cascade: GrowingCascade,
+        plan: GrowthPlan,
+        data: TrainingData,
+        runner: JobRunner,
+    ) -> None:
+        self.number = number
+        self.cascade = cascade
+        self.plan = plan
+        self.data = data
+        self.runner = runner
+        self.losses: dict[str, dict[str, float]] = {}
+        self.known: dict[tuple[str, Learner], FitResult] = {}
+
+    @cached_property
+    def _features(self) -> Features:
+        """What the layer sees; for all trials, since vectors are binned anew each time."""
+        return self.cascade.see()
+
+    def loss(
+        self,
+        setting: str,
+        value: Any,
+        learners: tuple[Learner, ...],
+        tried: Sequence[Learner],
+        weights: Array | None = None,
+    ) -> float:
+        """Return the log loss of the mean of the ``tried`` among the layer's learners.
+
+        Equal learners are fitted once. ``weights`` are those of the rows, by default those of the
+        cascade. The probabilities are calibrated: a flat forest may still be the better one.
+        """
+        cascade, target = self.cascade, self.data.target
+        own = cascade if weights is None else replace(cascade, weights=weights)
+        plan = own.plan(self.number, learners, self.plan, self.data)
+        features, fits = self._features, plan_fits(plan)
+        by_learner: dict[Learner, Array] = {}
+        for learner in dict.fromkeys(tried):
+            by_fold = fits[learners.index(learner)]
+            titled = [_trial_fit(fit, setting, value) for fit in by_fold]
+            done = run_fits(plan, titled, features, target, self.runner, self.known)
+            if weights is None:
+                self.known.update({(fit.key, fit.learner): done[fit.key] for fit in by_fold})
+            results = [done[fit.key] for fit in by_fold]
+            by_learner[learner] = gather_vectors(plan, by_fold, results, target)
+        scored = self.data.only(cascade.scored)
+        vectors = np.mean([by_learner[each][cascade.scored] for each in tried], axis=0)
+        truth = scored.target.values
+        temperature = best_temperature(vectors, truth, scored.score_weight)
+        measure = METRICS["log_loss"]
+        loss = measure(truth, temper(vectors, temperature), scored.score_weight)
+        assert loss is not None
+        self.losses.setdefault(setting, {})[str(value)] = float(loss)
+        return float(loss)
+
+
+def _trial_fit(fit: PlannedFit, setting: str, value: Any) -> PlannedFit:
+    """Return the fit of a trial, which says so on screen."""
+    return replace(fit, place=(*fit.place[:-1], f"{fit.place[-1]}, trial of {setting} {value}"))
 
 
 class _Growth:
@@ -331,7 +444,6 @@ class _Growth:
         """
         return (
             self.stopping.is_last_chance
-            and self.strategy.can_probe
             and self.validation is None
             and all(len(each.rows.blind) for each in self.cascades)
             and len(self.scored) >= PROBE_ROWS
@@ -342,12 +454,10 @@ class _Growth:
         cascade = self.cascades[0]
         remaining, rows = cascade.scored, cascade.rows.scored
         vectors = fit.vectors[:, remaining]
-        # A copy: nothing that the strategy remembers may come from a layer that is refused.
-        combination = copy(self.strategy).combine(vectors, remaining, self.data, cascade.layers[-1])
         # Rows that left keep their output, and are calibrated and scored together with the others:
         # the layer itself would be. A temperature of the remaining rows alone gains by itself.
         output = cascade.output.astype(np.float64)
-        output[remaining] = weighted_sum(combination.coefficients, vectors)
+        output[remaining] = self.strategy.probed_output(cascade, vectors, remaining, self.data)
         data = self.data.only(rows)
         probabilities = self._calibrated(self.strategy.to_probabilities(output[rows]), data)
         self.probed = np.full_like(self.output, np.nan)
@@ -496,6 +606,13 @@ class _Growth:
             threshold=None,
             probe=True,
         )
+
+    def add_settings(
+        self, settings: dict[str, Any], trials: dict[str, dict[str, float]]
+    ) -> LayerRecord:
+        """Add what was chosen before the newest layer to its record, and return it."""
+        self.records[-1] = replace(self.records[-1], settings=settings, trials=trials)
+        return self.records[-1]
 
     def _add_record(
         self, plans: list[LayerPlan], fits: list[LayerFit], seconds: float, **figures: Any

@@ -125,6 +125,10 @@ class FitResult(NamedTuple):
     seconds: float
 
 
+KnownFits = Mapping[tuple[str, Learner], FitResult]
+"""Results of fits by key and learner: trials of several learners have the same keys."""
+
+
 @dataclass(frozen=True)
 class PlannedFit:
     """Describe one fit: the rows a learner is trained on, and those it predicts.
@@ -161,11 +165,19 @@ def n_fits(
 
 
 def fit_layer(
-    plans: list[LayerPlan], cascades: Sequence[SeesFeatures], target: Target, runner: JobRunner
+    plans: list[LayerPlan],
+    cascades: Sequence[SeesFeatures],
+    target: Target,
+    runner: JobRunner,
+    known: KnownFits | None = None,
 ) -> list[LayerFit]:
-    """Fit a layer of all cascades, each on what it sees, and gather the class vectors."""
+    """Fit a layer of all cascades, each on what it sees, and gather the class vectors.
+
+    ``known`` are fits of this layer that are done already.
+    """
     if not plans:
         return []
+    known = known or {}
     fits = [plan_fits(plan) for plan in plans]
     results: dict[str, FitResult] = {}
     # Cascades that share fits go together; others one after the other, so that they can share the
@@ -174,13 +186,14 @@ def fit_layer(
         merged: dict[str, PlannedFit] = {}
         for planned in fits:
             merged.update({fit.key: fit for by_fold in planned for fit in by_fold})
-        results = run_fits(plans[0], list(merged.values()), cascades[0].see(), target, runner)
+        every = list(merged.values())
+        results = run_fits(plans[0], every, cascades[0].see(), target, runner, known)
     layers = []
     for plan, planned, cascade in zip(plans, fits, cascades, strict=True):
         features = cascade.see()
         if not plan.shared:
             every = [fit for by_fold in planned for fit in by_fold]
-            results = run_fits(plan, every, features, target, runner)
+            results = run_fits(plan, every, features, target, runner, known)
         layers.append(gather(plan, planned, results, features, target))
     return layers
 
@@ -225,9 +238,24 @@ def _fits_of(plan: LayerPlan, number: int, learner: Learner, title: str) -> list
 
 
 def run_fits(
-    plan: LayerPlan, fits: list[PlannedFit], features: Features, target: Target, runner: JobRunner
+    plan: LayerPlan,
+    fits: list[PlannedFit],
+    features: Features,
+    target: Target,
+    runner: JobRunner,
+    known: KnownFits,
 ) -> dict[str, FitResult]:
-    """Run fits as jobs and return their results by key; each gets its share of the threads."""
+    """Run fits as jobs and return their results by key; each gets its share of the threads.
+
+    Fits that are ``known`` do not run again.
+    """
+    results = {}
+    for fit in fits:
+        if (fit.key, fit.learner) in known:
+            results[fit.key] = known[fit.key, fit.learner]
+    fits = [fit for fit in fits if fit.key not in results]
+    if not fits:
+        return results
     # Figure 4 of Zhang et al.: folds → one fit per learner and fold → vectors of each learner.
     # Shared views are made before the jobs start: making them is not safe in several threads.
     for learner in dict.fromkeys(plan.learners):
@@ -247,7 +275,7 @@ def run_fits(
         )
         pack = _pack_fit if _can_pack(fit.learner) else None
         jobs.append(FitJob(fit.key, work, pack, unpack, fit.place))
-    results: dict[str, FitResult] = runner.run(jobs)
+    results.update(runner.run(jobs))
     return results
 
 

@@ -9,6 +9,7 @@ cost a little (μ), so that all margins gather around it.
 - ``margin_loss``   ℓ(z) = (z−γ)²/γ² up to γ, μ(z−γ)²/(1−γ)² beyond
 - ``best_alpha``    the exact minimiser of the mean loss of F + α·g over α
 - ``best_alphas``   the minimiser of the mean loss of Σ α_l·g_l over all α_l, none negative
+- ``stagewise_alphas``  each α_l the best one after those before it, as in the paper
 - ``row_weights``   D ∝ ℓ(F), the next layer's sample weights
 - ``margin_ratio``  λ = std(F) / mean(F), which falls as layers are added
 
@@ -101,6 +102,15 @@ def best_alphas(by_layer: Array, gamma: float, mu: float, start: Array | None = 
         if step * np.abs(direction).max() <= 1e-9 * max(1.0, float(np.abs(alphas).max())):
             break
     return np.maximum(alphas, 0.0)
+
+
+def stagewise_alphas(by_layer: Array, gamma: float, mu: float) -> Array:
+    """Return one α ≥ 0 per layer, each the best one while those of the layers before it stay."""
+    alphas = np.zeros(0)
+    for layer in range(by_layer.shape[1]):
+        alpha = best_alpha(by_layer[:, :layer] @ alphas, by_layer[:, layer], gamma, mu)
+        alphas = np.append(alphas, max(alpha, 0.0))
+    return alphas
 
 
 def _compact(matrix: Array, target: Array) -> tuple[Array, Array]:

@@ -88,6 +88,8 @@ class LayerRecord:
     - The sample weights are worth ``effective_size`` equally weighted rows.
     - ``rows_in`` came into the layer; ``rows_out`` left after it with a confidence above
       ``threshold`` (confidence screening), and the share ``error_out`` of these was wrong.
+    - ``settings`` are those that may differ between layers or were chosen by trials (mdDF: γ, μ and
+      the depth step); ``trials`` the log losses of the candidates, by setting and value.
     - ``probe`` says that only one of several cascades got this layer, since it gained nothing.
     - ``kept`` says whether the layer is part of the model, ``reason`` why, in words.
     """
@@ -117,6 +119,8 @@ class LayerRecord:
     gain_se: float | None = None
     blind: dict[str, float | None] = field(default_factory=dict)
     probe: bool = False
+    settings: dict[str, Any] = field(default_factory=dict)
+    trials: dict[str, dict[str, float]] = field(default_factory=dict)
 
     @property
     def alpha(self) -> float | None:

@@ -203,23 +203,27 @@ class DeepForestParams(NodeParams):
         description="The columns and the class vectors (concat), only the class vectors (stack), "
         "or only the columns (none).",
     )
-    gamma: Annotated[float, Field(gt=0, lt=1)] | None = Field(
+    gamma: Literal["auto"] | Annotated[float, Field(gt=0, lt=1)] | None = Field(
         None,
         title="Target margin γ",
-        description="mdDF: the margin that all rows should reach.",
+        description="mdDF: the margin that all rows should reach. auto tries the paper's values, "
+        "0.7 to 0.95, in one cascade before layer 2 and takes the one with the lowest log loss on "
+        "rows that the cascade has not seen.",
         json_schema_extra=form_hint(when={"preset": "mddf*"}),
     )
-    mu: Annotated[float, Field(gt=0)] | None = Field(
+    mu: Literal["auto"] | Annotated[float, Field(gt=0)] | None = Field(
         None,
         title="Trade-off μ",
-        description="mdDF: cost of margins above the target, relative to those below.",
+        description="mdDF: cost of margins above the target, relative to those below. auto tries "
+        "0.01, 0.05 and 0.1 like γ.",
         json_schema_extra=form_hint(when={"preset": "mddf*"}),
     )
-    depth_step: Depth | None = Field(
+    depth_step: Literal["auto"] | Depth | None = Field(
         None,
         title="Depth step",
         description="mdDF: the depth of the random forests in layer t is this number times "
-        "(t + 1).",
+        "(t + 1). auto tries 16, 8, 4 and 2 in layer 1 of one cascade, until the log loss on rows "
+        "that the cascade has not seen rises.",
         json_schema_extra=form_hint(when={"preset": "mddf*"}),
     )
     error_share: Annotated[float, Field(gt=0, lt=1)] | None = Field(

@@ -31,6 +31,8 @@ COMMON: dict[str, Any] = {
     "n_jobs": 2,
     "random_state": 3,
 }
+# What mdDF had by default when its predictions were stored.
+MARGINS: dict[str, Any] = {"depth_step": 16, "patience": 2, **COMMON}
 WEIGHTED: dict[str, Any] = {"combine": "weighted", **COMMON}
 
 
@@ -63,14 +65,14 @@ def cascades() -> dict[str, tuple[Any, str, dict[str, Any]]]:
         ),
         "validation": (CascadeForestClassifier(FORESTS, **WEIGHTED), ten, {"validation": True}),
         "scikit": (CascadeForestClassifier([GaussianNB()], **WEIGHTED), two, {}),
-        "mddf": (preset("mddf", learners=FORESTS, **COMMON), ten, {}),
+        "mddf": (preset("mddf", learners=FORESTS, **MARGINS), ten, {}),
         "mddf, one alpha": (
-            preset("mddf", learners=FORESTS, joint_alphas=False, **COMMON),
+            preset("mddf", learners=FORESTS, joint_alphas=False, **MARGINS),
             two,
             {"weights": True},
         ),
-        "mddf_st": (preset("mddf_st", learners=FORESTS, **COMMON), ten, {}),
-        "mddf_np": (preset("mddf_np", learners=FORESTS, **COMMON), ten, {}),
+        "mddf_st": (preset("mddf_st", learners=FORESTS, **MARGINS), ten, {}),
+        "mddf_np": (preset("mddf_np", learners=FORESTS, **MARGINS), ten, {}),
         # With this limit layer 2 has the 31 trees that it had when the predictions were stored.
         "screening": (
             preset("gcforest_cs", learners=FORESTS, tree_growth=31 / 12 - 1, **COMMON),

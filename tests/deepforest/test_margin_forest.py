@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,13 @@ import pytest
 from scipy.optimize import minimize, minimize_scalar
 from sklearn.datasets import load_digits, load_iris, make_classification
 
-from deepforest import MarginForestClassifier, preset
+from deepforest import MarginForestClassifier, margin_forest, preset
 from deepforest._grow import GrowingCascade, TrainingData
-from deepforest.margin_forest import MarginStrategy
+from deepforest._layer import Layer
+from deepforest.learners import make_learners
+from deepforest.margin_forest import DEPTH_STEPS, GAMMAS, MUS, MarginStrategy
 from deepforest.margins import effective_size, margin_loss, margins, row_weights
+from tests.deepforest.scripted_scores import keeps_every_layer
 
 FEW = [
     {"kind": "random_forest", "n_estimators": 10, "count": 2},
@@ -231,3 +235,131 @@ def test_rows_all_beyond_hope_still_have_probabilities() -> None:
     said = model.predict_proba(x)
     np.testing.assert_allclose(said.sum(axis=1), 1)
     assert (said >= 0).all()
+
+
+# --- settings that are chosen ---
+
+
+class Trials:
+    """Stand in for the trials of a layer: the loss of each value is known."""
+
+    def __init__(self, losses: dict[Any, float], cascade: Any = None) -> None:
+        self.expected = losses
+        self.cascade = cascade
+        self.tried: list[Any] = []
+
+    def loss(self, setting: str, value: Any, *_: Any) -> float:
+        self.tried.append(value)
+        return self.expected[value]
+
+
+@pytest.mark.parametrize(
+    ("losses", "chosen", "tried"),
+    [
+        ({16: 0.1, 8: 0.2, 4: 0.05, 2: 0.0}, 16, [16, 8]),
+        ({16: 0.3, 8: 0.2, 4: 0.25, 2: 0.0}, 8, [16, 8, 4]),
+        # Equal, since no tree is so deep: the shallower ones may still be better.
+        ({16: 0.3, 8: 0.3, 4: 0.2, 2: 0.25}, 4, [16, 8, 4, 2]),
+        ({16: 0.3, 8: 0.3, 4: 0.4, 2: 0.25}, 16, [16, 8, 4]),
+    ],
+)
+def test_the_depth_step_falls_while_that_helps(
+    losses: dict[Any, float], chosen: int, tried: list[int]
+) -> None:
+    strategy = MarginStrategy(0.8, 0.05, "auto", True, True)
+    trials = Trials(losses)
+    strategy.tune(1, make_learners(FEW), [], None, trials)  # type: ignore[arg-type]
+    assert strategy.depth_step == chosen
+    assert trials.tried == tried
+
+
+@pytest.mark.parametrize("resampling", ["nested", "per_layer"])
+@pytest.mark.parametrize("vectors", ["folds", "oob"])
+def test_auto_takes_the_values_with_the_lowest_loss(
+    resampling: str, vectors: str, tmp_path: Path
+) -> None:
+    x, y = load_digits(return_X_y=True)
+    model = MarginForestClassifier(
+        FEW, gamma="auto", mu="auto", depth_step="auto", resampling=resampling, cv=3,
+        class_vectors=vectors, max_layers=2, patience=2, random_state=0,
+    ).fit(x[:600], y[:600])  # fmt: skip
+    first, second = model.layer_records_
+    assert first.trials.keys() == {"depth_step"}
+    assert second.trials.keys() == {"gamma", "mu"}
+    best = {}
+    for trials in (first.trials, second.trials):
+        for name, losses in trials.items():
+            best[name] = min(losses, key=lambda value, losses=losses: losses[value])
+    assert list(second.trials["gamma"]) == [str(value) for value in GAMMAS]
+    assert list(second.trials["mu"]) == [str(value) for value in MUS]
+    assert set(first.trials["depth_step"]) <= {str(value) for value in DEPTH_STEPS}
+    assert best == {name: str(value) for name, value in second.settings.items()}
+    assert (model.gamma_, model.mu_, model.depth_step_) == tuple(second.settings.values())
+    # The row weights of layer 2, and its depth, are those of the chosen values.
+    plain = MarginForestClassifier(**{**model.get_params(), **second.settings}).fit(
+        x[:600], y[:600]
+    )
+    assert plain.layer_records_[1].effective_size == pytest.approx(second.effective_size, rel=0.05)
+    assert plain.layer_records_[0].score == first.score
+    depth = second.learners[0].settings["max_depth"]
+    assert depth == 3 * model.depth_step_
+    model.save(tmp_path / "model")
+    again = MarginForestClassifier.load(tmp_path / "model")
+    assert (again.gamma_, again.mu_, again.depth_step_) == tuple(second.settings.values())
+    assert again.layer_records_[1].trials == second.trials
+
+
+@pytest.mark.parametrize("params", [{"gamma": "best"}, {"mu": "best"}, {"depth_step": "best"}])
+def test_other_words_are_refused(params: dict[str, Any]) -> None:
+    with pytest.raises((ValueError, TypeError), match=f"{next(iter(params))}.*best"):
+        MarginForestClassifier(FEW, **params).fit(X, Y)
+
+
+# --- layers without a weight ---
+
+
+@pytest.mark.parametrize(
+    ("alphas", "augment", "needed"),
+    [
+        # Layer 3 sees f_2 = α_2·h_2, and layer 2 sees f_1: all are needed.
+        ([[0.9], [0, 0.9], [0, 0, 0.9]], "concat", [True, True, True]),
+        ([[0.9], [0, 0.9], [0, 0, 0.9]], "none", [False, False, True]),
+        # Layer 3 sees f_2 = f_1: nothing needs layer 2.
+        ([[0.9], [0.9, 0], [0.3, 0, 0.6]], "concat", [True, False, True]),
+        ([[0.9], [0.9, 0], [0, 0, 0.9]], "stack", [True, False, True]),
+        ([[0.9], [0, 0.9], [0.9, 0, 0]], "concat", [True, False, False]),
+    ],
+)
+def test_layers_that_no_prediction_needs_are_not_passed(
+    alphas: list[list[float]], augment: str, needed: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        margin_forest, "best_alphas", lambda by_layer, *_: np.array(alphas[by_layer.shape[1] - 1])
+    )
+    x, y = load_digits(return_X_y=True)
+    settings: dict[str, Any] = {"cv": 3, "max_layers": 3, "patience": 3, "random_state": 0}
+    model = MarginForestClassifier(FEW, augment=augment, scoring=keeps_every_layer(), **settings)
+    model.fit(x[:400], y[:400])
+    assert model.n_layers_ == 3
+    assert [cascade.needed_layers(augment) for cascade in model.cascades_] == [needed] * 3
+    *_, staged = model.staged_predict_proba(x[400:])
+    passed = set()
+    vectors = Layer.vectors
+
+    def watch(layer: Layer, *arguments: Any) -> np.ndarray:
+        passed.add(len(layer.alphas))
+        return vectors(layer, *arguments)
+
+    monkeypatch.setattr(Layer, "vectors", watch)
+    np.testing.assert_array_equal(model.predict_proba(x[400:]), staged)
+    assert passed == {number for number, is_needed in enumerate(needed, 1) if is_needed}
+
+
+def test_a_probe_of_one_cascade_refuses_a_layer() -> None:
+    x, y = make_classification(1200, 8, n_informative=2, flip_y=0.4, random_state=0)
+    model = MarginForestClassifier(FEW, cv=3, random_state=0).fit(x, y)
+    last = model.layer_records_[-1]
+    assert last.probe
+    assert not last.kept
+    assert last.gain is not None
+    assert last.gain <= 0

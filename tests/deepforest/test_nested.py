@@ -157,6 +157,7 @@ HONEST: dict[str, Callable[[], Any]] = {
     "default": lambda: few_trees("default"),
     "gcforest": lambda: few_trees("gcforest"),
     "mddf": lambda: few_trees("mddf"),
+    "mddf, all chosen": lambda: few_trees("mddf", gamma="auto", mu="auto", depth_step="auto"),
     "gcforest_cs": lambda: few_trees("gcforest_cs"),
     "mart_cascade": lambda: few_trees("mart_cascade"),
     "out of bag": lambda: few_trees("default", class_vectors="oob"),

@@ -253,17 +253,20 @@ def _mixed(form: Form, spec: FieldSpec, path: ParamPath) -> None:
             return None
         return as_text(_or_default(spec, value)) or None
 
-    def read(chosen: str | None) -> Any:
-        return from_text(spec, "" if chosen == NOT_SET else str(chosen or ""))
+    # The browser sends back the text of an entry, also of the one for no choice.
+    empty = form.placeholders.get(spec.name, NOT_SET) if spec.optional else None
 
-    bound = form.widget(path, show, read)
+    def read(chosen: str | None) -> Any:
+        return from_text(spec, "" if chosen == empty else str(chosen or ""))
+
+    bound = form.widget(path, show, read, f".{empty}" if empty else "")
     _select(
         form,
         spec,
         bound,
         [*map(str, spec.choices)],
         label=str,
-        empty=NOT_SET if spec.optional else None,
+        empty=empty,
         accept_new_options=True,
         help=plain(f"{spec.help} Choose, or type a number.") if spec.help else None,
     )

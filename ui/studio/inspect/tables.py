@@ -57,8 +57,23 @@ def growth_rows(records: Sequence[Layer], stages: Sequence[Layer], metric: str) 
             row |= {f"table margin {name}": table.get(name) for name in ("mean", "std", "ratio")}
             row["S_A/S_E of the map"] = stage.get("separation")
             row["S_A/S_E"] = stage.get("separation_vectors")
+        row |= layer_settings(record)
         rows.append(row | {"why": record["reason"]})
     return rows
+
+
+def layer_settings(record: Layer) -> Row:
+    """Return what is special to the layers of mdDF: the weights of the layers, and its settings.
+
+    Records of other forests, and of earlier versions, have none.
+    """
+    row: Row = {}
+    if record.get("alphas"):
+        row["α of layers"] = ", ".join(f"{alpha:.2f}" for alpha in record["alphas"])
+    names = {"gamma": "γ", "mu": "μ", "depth_step": "depth step"}
+    for name, value in (record.get("settings") or {}).items():
+        row[names.get(name, name)] = value
+    return row
 
 
 def margin_series(

@@ -26,6 +26,7 @@ from nodes.inspection.layers import Layers, load_layers
 from nodes.models.model import describe_model
 from ui.studio import links, plots
 from ui.studio.inspect.forest_source import depth_text
+from ui.studio.inspect.tables import layer_settings
 from ui.studio.screen_text import plain
 from ui.studio.widgets import chart, draw_tabs, facts, grid, opened
 
@@ -164,6 +165,7 @@ def layer_rows(layers: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         row["Features"] = layer["n_features"]
         if screened:
             row |= {"Rows in": layer["rows_in"], "Rows out": layer["rows_out"]}
+        row |= layer_settings(layer)
         rows.append(row | {"Why": layer["reason"]})
     return rows
 

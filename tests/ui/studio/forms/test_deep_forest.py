@@ -250,7 +250,8 @@ def test_parts_follow_the_preset(draw, chosen: str, shown: set[str], hidden: set
         ("default", "How scores are made", "preset: on rows that no layer has seen"),
         ("mart_cascade", "Metric for growth", "preset: auc"),
         ("default", "Patience", "preset: 1"),
-        ("mddf", "Patience", "preset: 2"),
+        ("mddf", "Patience", "preset: 1"),
+        ("mddf", "Depth step", "preset: auto"),
         ("mddf", "Target margin γ", "preset: 0.8"),
         ("mddf_st", "Input of the next layer", "preset: stack"),
         ("gcforest_cs", "Growth of trees", "preset: 0.5"),
@@ -261,6 +262,15 @@ def test_parts_follow_the_preset(draw, chosen: str, shown: set[str], hidden: set
 def test_an_empty_field_shows_what_the_preset_has(draw, chosen: str, label: str, placeholder: str):
     field = draw("deep-forest", preset=chosen).find(label)
     assert placeholder in (field.placeholder, *getattr(field, "options", ()))
+
+
+def test_a_margin_setting_is_a_number_or_auto(draw):
+    form = draw("deep-forest", preset="mddf", gamma=0.9)
+    assert form.find("Target margin γ").value == "0.9"
+    assert form.give("Target margin γ", "auto") == {"preset": "mddf", "gamma": "auto"}
+    assert form.give("Target margin γ", "0.75") == {"preset": "mddf", "gamma": 0.75}
+    assert form.problems == []
+    assert form.give("Target margin γ", None) == {"preset": "mddf"}
 
 
 def test_how_scores_are_made_is_a_choice_in_words(draw):
