@@ -33,7 +33,7 @@ from ._input import (
     read_classes,
 )
 from ._layer import seed_of
-from ._resampling import RESAMPLING, CascadeRows, by_time, nested, per_layer
+from ._resampling import RESAMPLING, CascadeRows, Resampling, by_time, nested, per_layer
 from ._saving import describe_cascade, load_cascade, save_cascade
 from .early_stopping import EarlyStopping
 from .learners import Target, make_learners
@@ -188,7 +188,11 @@ class BaseCascade(TransformerMixin, TabularEstimator):  # type: ignore[misc]
             n_jobs=runner.n_jobs,
         )
         seed = self._seed(raw, runner)
-        cascades = self._start_cascades(data, raw, seed)
+        resampling = self._resampled(data, seed)
+        cascades = [self._start(rows, data, raw) for rows in resampling.scored]
+        final = None
+        if resampling.final is not None:
+            final = self._start(resampling.final, data, raw)
         stopping = EarlyStopping(
             measure,
             patience=self.patience,
@@ -207,7 +211,7 @@ class BaseCascade(TransformerMixin, TabularEstimator):  # type: ignore[misc]
         )
         self.layer_records_ = []
         grown = grow_cascade(
-            data, cascades, strategy, stopping, plan, validation, runner, self.layer_records_
+            data, cascades, final, strategy, stopping, plan, validation, runner, self.layer_records_
         )
         self.cascades_, self.oof_output_ = grown.cascades, grown.output
         self._keep_choices(strategy)
@@ -223,27 +227,23 @@ class BaseCascade(TransformerMixin, TabularEstimator):  # type: ignore[misc]
         """Return whether a layer passes on its output instead of each learner's vectors."""
         return False
 
-    def _start_cascades(self, data: TrainingData, raw: Features, seed: int) -> list[GrowingCascade]:
-        """Return the cascades before their first layer, each with the columns that it selects."""
-        started = []
-        for rows in self._resampled(data, seed):
-            if self.selector is None:
-                started.append(GrowingCascade.start(rows, raw, None, data))
-                continue
-            # Columns that were chosen by rows it is blind to would make their score too good.
-            selected = self._select(data.only(rows.training))
-            own = Features(
-                data.values[:, selected],
-                self.categorical_[selected],
-                augment=self.augment,
-                room=raw.room,
-                learning=True,
-                n_jobs=raw.n_jobs,
-            )
-            started.append(GrowingCascade.start(rows.without_sharing(), own, selected, data))
-        return started
+    def _start(self, rows: CascadeRows, data: TrainingData, raw: Features) -> GrowingCascade:
+        """Return a cascade before its first layer, with the columns that it selects."""
+        if self.selector is None:
+            return GrowingCascade.start(rows, raw, None, data)
+        # Columns that were chosen by rows it is blind to would make their score too good.
+        selected = self._select(data.only(rows.training))
+        own = Features(
+            data.values[:, selected],
+            self.categorical_[selected],
+            augment=self.augment,
+            room=raw.room,
+            learning=True,
+            n_jobs=raw.n_jobs,
+        )
+        return GrowingCascade.start(rows.without_sharing(), own, selected, data)
 
-    def _resampled(self, data: TrainingData, seed: int) -> list[CascadeRows]:
+    def _resampled(self, data: TrainingData, seed: int) -> Resampling:
         """Return the rows of each cascade."""
         rows = np.arange(len(data.values))
         n_folds = max(2, min(self.cv, len(rows)))
@@ -253,11 +253,11 @@ class BaseCascade(TransformerMixin, TabularEstimator):  # type: ignore[misc]
             return per_layer(rows)
         if data.times is not None:
             return by_time(rows, data.times, n_folds, data.target, seed_of(seed, 0))
-        cascades = nested(rows, data.target, n_folds, seed_of(seed, 0), data.groups)
+        resampling = nested(rows, data.target, n_folds, seed_of(seed, 0), data.groups)
         # A cascade of a single row has no other one from which the row's class vector could come.
-        if min(len(each.training) for each in cascades) < 2:
+        if min(len(each.training) for each in resampling.scored) < 2:
             return per_layer(rows)
-        return cascades
+        return resampling
 
     def _select(self, data: TrainingData) -> Array:
         """Return the columns that a copy of the selector chooses from these rows."""

@@ -283,6 +283,7 @@ class Grown(NamedTuple):
 def grow_cascade(
     data: TrainingData,
     cascades: list[GrowingCascade],
+    final: GrowingCascade | None,
     strategy: LayerStrategy,
     stopping: EarlyStopping,
     plan: GrowthPlan,
@@ -292,10 +293,15 @@ def grow_cascade(
 ) -> Grown:
     """Add layers until one is not worth it, and drop those after the best one.
 
-    ``records`` gets the record of each layer as soon as it is grown.
+    The cascades are scored on rows they are blind to. ``final`` learns all rows, once the best
+    depth is known; without it, the cascades themselves are the model. ``records`` gets the record
+    of each layer as soon as it is grown.
     """
     # The loop of gcForest, and of Algorithm 2 of mdDF. Each layer sees the columns and the vectors
     # of the layer before.
+    # Validation rows are scored by the model itself: it is grown beside the others.
+    if final is not None and validation is not None:
+        cascades = [*cascades, final]
     growth = _Growth(data, cascades, strategy, stopping, plan, validation, records)
     while not stopping.stopped:
         number, began = len(records) + 1, time.perf_counter()
@@ -319,8 +325,11 @@ def grow_cascade(
         if plan.verbose:
             print(f"Layer {number}, {record.seconds:.1f} s: {record.reason}.", flush=True)
         runner.notify(FitEvent(f"layer-{number}", "finished", record.seconds, record))
-    deployed = [each.fitted(stopping.best) for each in cascades if each.rows.deployed]
-    return Grown(deployed, records, growth.best_output)
+    model = cascades
+    if final is not None:
+        growth.complete(final, runner)
+        model = [final]
+    return Grown([each.fitted(stopping.best) for each in model], records, growth.best_output)
 
 
 def _best_informed(cascades: list[GrowingCascade]) -> GrowingCascade:
@@ -428,6 +437,9 @@ class _Growth:
         self.validation = validation
         self.validation_pass: CascadePass | None = None
         self.temperature = 1.0
+        # Of each layer: how it combines its vectors, its temperature, and which share of the rows
+        # has left after it.
+        self.combined: list[tuple[Combination, float, float]] = []
 
     @property
     def share_left(self) -> float:
@@ -493,14 +505,33 @@ class _Growth:
             others = np.isin(rows, cascade.rows.scored, invert=True)
             if others.any():
                 combination = self._combination(cascade, vectors[:, others], rows[others])
-            fit.layer.coefficients, fit.layer.alphas, _ = combination
             # One threshold for all: a row leaves all cascades at once.
-            fit.layer.threshold = of_all.threshold
-            cascade.layers.append(fit.layer)
-            self.strategy.advance(cascade, fit.vectors, self.data)
-            cascade.next_vectors = self.strategy.next_features(fit.vectors, cascade.output)
+            self._add_layer(cascade, fit, combination._replace(threshold=of_all.threshold))
             self.output[cascade.rows.scored] = cascade.output[cascade.rows.scored]
         self._calibrate()
+        self.combined.append((of_all, self.temperature, self.share_left))
+
+    def complete(self, final: GrowingCascade, runner: JobRunner) -> None:
+        """Grow the cascade of all rows to the best depth, with what the others have shown."""
+        share_left = 0.0
+        for number in range(len(final.layers) + 1, self.stopping.best + 1):
+            # It may lose other rows by screening than the cascades that were scored.
+            if number > 1 and not final.can_grow(self.plan.n_folds):
+                self.stopping.best = number - 1
+                self._renew_decisions()
+                return
+            learners = self.strategy.learners(number, self.plan.learners, share_left)
+            plan = final.plan(number, learners, self.plan, self.data)
+            (fit,) = fit_layer([plan], [final], self.data.target, runner)
+            combination, fit.layer.temperature, share_left = self.combined[number - 1]
+            self._add_layer(final, fit, combination)
+
+    def _add_layer(self, cascade: GrowingCascade, fit: LayerFit, combination: Combination) -> None:
+        """Move a cascade past a new layer."""
+        fit.layer.coefficients, fit.layer.alphas, fit.layer.threshold = combination
+        cascade.layers.append(fit.layer)
+        self.strategy.advance(cascade, fit.vectors, self.data)
+        cascade.next_vectors = self.strategy.next_features(fit.vectors, cascade.output)
 
     def _combination(self, cascade: GrowingCascade, vectors: Array, rows: Array) -> Combination:
         """Return how a cascade combines the vectors of the new layer, estimated from these rows."""
@@ -549,18 +580,19 @@ class _Growth:
     def _pass_validation(self) -> Array:
         """Return the output of the validation rows after the newest layer."""
         assert self.validation is not None
-        deployed = [each for each in self.cascades if each.rows.deployed]
+        # The model: the cascade that learns all rows, or the only one.
+        model = self.cascades[-1]
         # The bins are known only once there is a first layer.
         if self.validation_pass is None:
             self.validation_pass = CascadePass(
-                [each.fitted(0) for each in deployed],
+                [model.fitted(0)],
                 self.validation.values,
                 self.strategy,
                 self.output.shape[1],
                 self.plan.augment,
-                deployed[0].features.room,
+                model.features.room,
             )
-        self.validation_pass.apply([each.layers[-1] for each in deployed])
+        self.validation_pass.apply([model.layers[-1]])
         return self.validation_pass.output
 
     # --- records ---
@@ -619,10 +651,7 @@ class _Growth:
     ) -> LayerRecord:
         """Add a record; update those before, since a later layer may change a decision."""
         decisions = self.stopping.decisions()
-        for number, record in enumerate(self.records):
-            self.records[number] = replace(
-                record, kept=decisions[number].kept, reason=decisions[number].reason
-            )
+        self._renew_decisions()
         new = LayerRecord(
             number=plans[0].number,
             learners=self._learner_records(plans, fits),
@@ -637,6 +666,13 @@ class _Growth:
         )
         self.records.append(new)
         return new
+
+    def _renew_decisions(self) -> None:
+        """Update what the records say of each layer."""
+        for number, decision in enumerate(self.stopping.decisions()[: len(self.records)]):
+            self.records[number] = replace(
+                self.records[number], kept=decision.kept, reason=decision.reason
+            )
 
     def _mean_alphas(self, fits: list[LayerFit]) -> list[float] | None:
         """Return the weights of the layers (mdDF), the mean over the cascades."""

@@ -214,7 +214,7 @@ def _fits_of(plan: LayerPlan, number: int, learner: Learner, title: str) -> list
     if plan.out_of_bag and learner.out_of_bag:
         name: tuple[int, ...] = (0,) if single else (rows.number,)
         key = "-".join([stem, "fold", *(str(each + 1) for each in name)])
-        text = "Out of bag" if single else f"Cascade {rows.number + 1}, out of bag"
+        text = "Out of bag" if single else f"{rows.title}, out of bag"
         seed = seed_of(plan.seed, plan.number, number, *name)
         return [PlannedFit(key, (*where, text), learner, rows.training, rows.blind, True, seed)]
     assert rows.folds is not None
@@ -225,7 +225,7 @@ def _fits_of(plan: LayerPlan, number: int, learner: Learner, title: str) -> list
         name, text = (fold,), f"Fold {fold + 1}"
         if not single:
             name = (rows.number, rows.fold_numbers[fold])
-            text = f"Cascade {name[0] + 1}, fold {name[1] + 1}"
+            text = f"{rows.title}, fold {name[1] + 1}"
         if plan.shared:
             name = (min(name), max(name))
             text = f"Without folds {name[0] + 1} and {name[1] + 1}"

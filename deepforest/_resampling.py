@@ -1,15 +1,17 @@
 """Decide which rows each fit of a cascade learns from, and which it predicts.
 
-Nested (the default): one cascade per fold, blind to it through all layers. Inside it, the class
-vectors of its training rows come from models that left the row out too. The rows of the fold are
-then as new to the cascade as rows of tomorrow, so its score on them is honest, at every depth.
+Nested (the default): cascades that are blind to one fold each, through all layers. Inside a cascade
+the class vectors of its training rows come from models that left the row out too. The rows of the
+fold are then as new to it as rows of tomorrow, so its score on them is honest, at every depth. Once
+these cascades have shown which depth is best, one cascade learns all rows: it is the model.
 
 Per layer (the papers' way): one cascade, with new folds in every layer. From layer 2 on its
 out-of-fold scores are too good: the class vectors of a row's neighbours contain its label.
 
 - ``CascadeRows``  the rows of one cascade: training rows in folds, and rows it is blind to
+- ``Resampling``   the rows of all cascades: those that are scored, and the one that learns all rows
 - ``nested``       cascades that are blind to one fold each; whole groups stay in one fold
-- ``by_time``      cascades that learn the past only, and one that learns all rows
+- ``by_time``      cascades that learn the past only
 - ``per_layer``    one cascade, blind to no row
 - ``draw_folds``   rows in folds, with every class spread evenly, or with whole groups
 - ``common_rows``  those of some rows that are among others too
@@ -19,7 +21,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +31,10 @@ from .learners import Target
 Array = npt.NDArray[Any]
 
 RESAMPLING = ("nested", "per_layer")
+# With so many blind rows, and so many of them outside of the most frequent class, a score is exact
+# enough: further cascades would cost more than they tell.
+ENOUGH_ROWS = 2500
+ENOUGH_OF_RARE_CLASSES = 500
 
 
 @dataclass(frozen=True)
@@ -37,8 +43,7 @@ class CascadeRows:
 
     ``folds`` divide its training rows: those of a fold get their class vectors from models of the
     other folds. None: new folds are drawn in every layer. ``blind`` are the rows that no fit of
-    this cascade sees. ``scored`` are the rows whose output counts in the scores. ``deployed`` says
-    whether the cascade is a part of the model.
+    this cascade sees. ``scored`` are the rows whose output counts in the scores.
     """
 
     training: Array
@@ -48,24 +53,41 @@ class CascadeRows:
     number: int = 0
     """Number of the cascade, from 0: the fold it is blind to, or the block of time."""
     fold_numbers: tuple[int, ...] = ()
-    deployed: bool = True
+    is_final: bool = False
+    """Whether it learns all rows, after others have been scored."""
     can_share: bool = False
     """Whether the fit without folds i and j serves the cascades that are blind to i and to j."""
+
+    @property
+    def title(self) -> str:
+        """The name of the cascade on screen."""
+        return "All rows" if self.is_final else f"Cascade {self.number + 1}"
 
     def without_sharing(self) -> CascadeRows:
         """Return the rows of a cascade that sees other columns than the others."""
         return replace(self, can_share=False)
 
 
+class Resampling(NamedTuple):
+    """Hold the rows of the cascades that are scored, and of the one that then learns all rows.
+
+    Without a ``final`` one, those that are scored are the model.
+    """
+
+    scored: list[CascadeRows]
+    final: CascadeRows | None = None
+
+
 def nested(
     rows: Array, target: Target, n_folds: int, seed: int, groups: Array | None
-) -> list[CascadeRows]:
-    """Return one cascade per fold."""
+) -> Resampling:
+    """Return cascades that are blind to one fold each: as many as an exact score takes."""
     folds = draw_folds(rows, target, n_folds, seed, groups)
+    final = _all_rows(rows, folds)
     if len(folds) < 3:
-        return _nested_in_two(rows, folds, target, seed, groups)
+        return Resampling(_nested_in_two(rows, folds, target, seed, groups), final)
     cascades = []
-    for blind, held_out in enumerate(folds):
+    for blind, held_out in enumerate(folds[: _n_blind(folds, target)]):
         others = [number for number in range(len(folds)) if number != blind]
         cascades.append(
             CascadeRows(
@@ -78,7 +100,26 @@ def nested(
                 can_share=True,
             )
         )
-    return cascades
+    return Resampling(cascades, final)
+
+
+def _all_rows(rows: Array, folds: list[Array]) -> CascadeRows:
+    """Return the cascade that learns all rows; its class vectors come from these folds."""
+    none, numbers = rows[:0], tuple(range(len(folds)))
+    return CascadeRows(rows, folds, none, none, len(folds), numbers, is_final=True)
+
+
+def _n_blind(folds: list[Array], target: Target) -> int:
+    """Return for how many of the folds there is a cascade that is blind to it."""
+    for number in range(1, len(folds)):
+        blind = np.concatenate(folds[:number])
+        enough = len(blind) >= ENOUGH_ROWS
+        if enough and target.n_classes:
+            rare = len(blind) - np.bincount(target.values[blind]).max()
+            enough = bool(rare >= ENOUGH_OF_RARE_CLASSES)
+        if enough:
+            return number
+    return len(folds)
 
 
 def _nested_in_two(
@@ -94,32 +135,26 @@ def _nested_in_two(
     return cascades
 
 
-def by_time(
-    rows: Array, times: Array, n_blocks: int, target: Target, seed: int
-) -> list[CascadeRows]:
+def by_time(rows: Array, times: Array, n_blocks: int, target: Target, seed: int) -> Resampling:
     """Return cascades that learn the rows before a block of time and are scored on the block.
 
-    The last one learns all rows: it is what is deployed. Raise ``ValueError`` if there are fewer
-    than three different times.
+    Raise ``ValueError`` if there are fewer than three different times.
     """
     blocks = _time_blocks(rows, times, n_blocks + 1)
     if len(blocks) < 3:
         raise ValueError("times has fewer than 3 different values; leave it out")
-    none = rows[:0]
     cascades = []
-    for number in range(1, len(blocks) + 1):
+    for number in range(1, len(blocks)):
         training = _join(blocks[:number])
         if len(training) < 2:  # there is no other row that its class vector could come from
             continue
         # The first block has no others: the class vectors of its rows come from folds within it.
         folds = blocks[:number] if number > 1 else draw_folds(training, target, 2, seed, None)
-        last = number == len(blocks)
-        held_out = none if last else blocks[number]
         numbers = tuple(range(len(folds)))
         cascades.append(
-            CascadeRows(training, folds, held_out, held_out, number - 1, numbers, deployed=last)
+            CascadeRows(training, folds, blocks[number], blocks[number], number - 1, numbers)
         )
-    return cascades
+    return Resampling(cascades, _all_rows(rows, blocks))
 
 
 def _time_blocks(rows: Array, times: Array, n_blocks: int) -> list[Array]:
@@ -133,9 +168,9 @@ def _time_blocks(rows: Array, times: Array, n_blocks: int) -> list[Array]:
     return [block for block in blocks if len(block)]
 
 
-def per_layer(rows: Array) -> list[CascadeRows]:
+def per_layer(rows: Array) -> Resampling:
     """Return one cascade, whose out-of-fold output of all rows counts."""
-    return [CascadeRows(rows, None, rows[:0], rows)]
+    return Resampling([CascadeRows(rows, None, rows[:0], rows)])
 
 
 def draw_folds(

@@ -313,7 +313,7 @@ class MarginStrategy(LayerStrategy):
         if len(self._cumulative) != len(cascade.output):
             self._cumulative = np.full(len(cascade.output), np.nan)
         rows = cascade.rows.scored
-        by_layer = np.column_stack([margin[rows] for margin in self._margins])
+        by_layer = np.column_stack([margin[rows] for margin in self._margins[: len(alphas)]])
         # Σ_j f_t^j is the same for all rows, the sum of the α: dividing by it gives margins in
         # [−1, 1], which can be compared between layers. λ does not change.
         self._cumulative[rows] = by_layer @ alphas / max(float(np.abs(alphas).sum()), 1e-12)
