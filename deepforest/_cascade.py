@@ -41,9 +41,9 @@ class FittedCascade:
     def needed_layers(self, augment: str) -> list[bool]:
         """Return of each layer whether the output after the last one depends on it.
 
-        In mdDF that output is the sum f_T = Σ α_l h_l with the weights of the last layer, T. A layer
-        in it sees the sum before it (unless ``augment`` is "none"), with the weights of the layer
-        before: what has a weight there is needed too, even if its own weight in f_T is 0.
+        In mdDF that output is the sum f_T = Σ α_l h_l with the weights of the last layer, T. A
+        layer in it sees the sum before it (unless ``augment`` is "none"), with the weights of the
+        layer before: what has a weight there is needed too, even if its own weight in f_T is 0.
         """
         needed = [layer.alphas is None for layer in self.layers]
         waiting = [len(self.layers) - 1]  # the layers after which the sum is needed

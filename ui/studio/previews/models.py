@@ -174,7 +174,9 @@ def learner_rows(layers: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return one row for each learner of each layer, with its scores on held-out rows."""
     rows = []
     for layer in layers:
-        for learner, weight in zip(layer["learners"], layer["coefficients"], strict=True):
+        # A layer that was refused after a probe has no weights.
+        weights = layer["coefficients"] or [None] * len(layer["learners"])
+        for learner, weight in zip(layer["learners"], weights, strict=True):
             row = {"Layer": layer["number"], "Learner": learner["name"]}
             row |= {metric_title(name): score for name, score in learner["scores"].items()}
             rows.append(row | {"Weight": weight, "Fits": learner["fits"]})
