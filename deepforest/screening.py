@@ -48,9 +48,9 @@ class ScreenedForestClassifier(BaseCascadeClassifier):
         the rows, else 1/3.
     tree_growth : float
         Layer t has m / m_t times the trees of the first, but at most 1 + ``tree_growth`` times as
-        many; m_t of all m rows are left in it. 0 gives every layer the same number. A high limit is
-        the authors' rule: as many trees times rows in every layer, so that a later layer costs as
-        much as without screening.
+        many; m_t of all m rows are left in it. 0 gives every layer the same number. A high value is
+        about the authors' rule: as many trees times rows in every layer, which saves no work
+        against a cascade without screening that has the trees of the first layer in each.
     others
         As for ``CascadeForestClassifier``.
 

@@ -107,9 +107,9 @@ def test_the_sum_is_what_the_library_would_fit(name: str, out_of_bag: bool, resa
     learners = make_learners([_learner_params(one) for one in own])
     params = {"preset": name, "class_vectors": "oob" if out_of_bag else "folds"}
     said = fit_count_text({**params, "resampling": resampling}) or ""
-    nested = resampling == "nested"
+    nested, folds = resampling == "nested", preset(name).cv
     first, later = (
-        n_fits(learners, out_of_bag, 5, nested, first=is_first) for is_first in (True, False)
+        n_fits(learners, out_of_bag, folds, nested, first=is_first) for is_first in (True, False)
     )
     if first == later:
         assert f"= {first} fits per layer" in said
