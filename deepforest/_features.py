@@ -95,6 +95,17 @@ class Features:
         self._dense = None
         self._dataset = None
 
+    def forget_vectors(self) -> None:
+        """Let the next layer see the raw features only: it is the first one of another cascade."""
+        if self.vectors is None:
+            return
+        if self._n_raw == 0:
+            self._matrix = None  # the vectors have taken the columns of the raw bins
+        self.vectors = self.vector_binner = self._dense = self._dataset = None
+        self._binned_vectors = False
+        if self._matrix is not None:
+            self._matrix.truncate(self._n_raw)
+
     def take(self, rows: Array) -> Features:
         """Return the features of some of the rows, for prediction."""
         part = Features(

@@ -233,7 +233,9 @@ class GrowingCascade:
 
     def see(self) -> Features:
         """Return the features that the next layer sees; cascades share those of the raw data."""
-        if self.next_vectors is not None:
+        if self.next_vectors is None:
+            self.features.forget_vectors()
+        else:
             self.features.add(self.next_vectors, rows=self.training)
         return self.features
 
