@@ -6,7 +6,7 @@ DEVELOPER := .venv/.ready-developer
 UNFINISHED := .venv/.unfinished
 INSTALL_LOG := .venv/install.log
 TYPES_LOG := .venv/mypy.log
-# One more than two cores: the tests spend almost half of their time waiting for browsers and processes.
+# One more than two cores, because the tests often wait for browsers and processes.
 WORKERS ?= 3
 # Modules are compiled when they are first imported. Without saved bytecode every process would do it again.
 unexport PYTHONDONTWRITEBYTECODE
