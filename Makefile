@@ -5,11 +5,13 @@ READY := .venv/.ready
 DEVELOPER := .venv/.ready-developer
 UNFINISHED := .venv/.unfinished
 INSTALL_LOG := .venv/install.log
-WORKERS ?= 2
+TYPES_LOG := .venv/mypy.log
+# One more than two cores, because the tests often wait for browsers and processes.
+WORKERS ?= 3
 # Modules are compiled when they are first imported. Without saved bytecode every process would do it again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup run test lint chromium faults fuzz e2e bundle screenshots bench bench-cascade format constraints clean
+.PHONY: setup run test lint style types chromium faults fuzz e2e bundle screenshots bench bench-cascade format constraints clean
 
 # $(call install,WHAT): bytecode is not written for all packages, only later for what is imported: 150 MB less.
 # A set-up that was cut off may have left half a package behind: the next one starts with an empty .venv.
@@ -48,19 +50,30 @@ run: $(READY)
 	@echo '4/4 Starting the studio ...'
 	@$(BIN)/sylva studio
 
-lint: $(DEVELOPER)
+lint: style types
+
+style: $(DEVELOPER)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: lint chromium
-	$(BIN)/pytest -n $(WORKERS) -m "not slow and not fuzz" --durations=40
+types: $(DEVELOPER)
+	$(BIN)/mypy
+
+# mypy runs while the tests wait, and what it found is printed after them.
+test: style chromium
+	@$(BIN)/mypy > $(TYPES_LOG) 2>&1 & types=$$!; \
+	$(BIN)/pytest -n $(WORKERS) -m "not slow and not fuzz" --durations=40; tests=$$?; \
+	wait $$types; typed=$$?; echo 'mypy:'; cat $(TYPES_LOG); \
+	[ $$tests -eq 0 ] && [ $$typed -eq 0 ]
 
 # The browser tests need Chromium; where it is missing and may not be installed, they are skipped and say so.
 chromium:
 	@command -v chromium || command -v google-chrome || (apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium) \
 		|| echo 'Chromium is not here and could not be installed: the browser tests will be skipped.'
+
+# These keep the processor busy, and some tests of faults allow a process ten seconds: one for each core.
+faults fuzz: WORKERS = 2
 
 # All that `make test` leaves out, and the property tests with many more examples.
 faults: $(DEVELOPER)

@@ -10,6 +10,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,11 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 TESTS = Path(__file__).parent
+# The packages are installed without bytecode. If none could be saved, each of the hundreds of
+# processes that tests start would compile scikit-learn again, which takes seconds.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
 # How long an example takes depends on the load of the machine, so time never decides about a test.
 UNTIMED: Any = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 
@@ -45,7 +52,7 @@ LONG = (
     "tests/nodes/",
     "tests/deepforest/",
 )
-"""What takes long comes first, so that two workers end at about the same time."""
+"""What takes long comes first, so that all workers end at about the same time."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
