@@ -280,6 +280,8 @@ class Grown(NamedTuple):
     records: list[LayerRecord]
     output: Array
     """The output of each row of the fit from models that had not seen it; NaN if there is none."""
+    scored: list[FittedCascade]
+    """The cascades that were scored, which are blind to some rows."""
 
 
 def grow_cascade(
@@ -327,11 +329,11 @@ def grow_cascade(
         if plan.verbose:
             print(f"Layer {number}, {record.seconds:.1f} s: {record.reason}.", flush=True)
         runner.notify(FitEvent(f"layer-{number}", "finished", record.seconds, record))
-    model = cascades
     if final is not None:
         growth.complete(final, runner)
-        model = [final]
-    return Grown([each.fitted(stopping.best) for each in model], records, growth.best_output)
+    scored = [each.fitted(stopping.best) for each in cascades]
+    model = scored if final is None else [final.fitted(stopping.best)]
+    return Grown(model, records, growth.best_output, scored)
 
 
 def _best_informed(cascades: list[GrowingCascade]) -> GrowingCascade:

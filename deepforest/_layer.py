@@ -2,8 +2,7 @@
 
 - ``Layer``        a fitted layer: vectors of new rows, and how they are combined
 - ``LayerPlan``    what the layer of one cascade is fitted with: learners, rows, weights, folds
-- ``fit_layers``   fits a layer of one or several cascades, as jobs (learner, fold)
-- ``n_fits``       how many fits the layers of a cascade take
+- ``fit_layer``    fits a layer of one or several cascades, as jobs (learner, fold)
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, NamedTuple, Protocol
@@ -149,19 +148,6 @@ class PlannedFit:
     def predict_rows(self) -> Array:
         """The rows whose vectors the fit returns, ascending."""
         return _join(self.training, self.left_out) if self.out_of_bag else self.left_out
-
-
-def n_fits(
-    learners: Iterable[Learner], out_of_bag: bool, n_folds: int, nested: bool, first: bool = True
-) -> int:
-    """Return how many fits a layer of all cascades takes; the first one shares some of them."""
-    n_cascades, n_inner = 1, n_folds
-    if nested:
-        n_cascades, n_inner = n_folds, max(n_folds - 1, 2)
-    per_learner = n_cascades * n_inner
-    if nested and first and n_folds > 2:
-        per_learner //= 2
-    return sum(n_cascades if out_of_bag and each.out_of_bag else per_learner for each in learners)
 
 
 def fit_layer(
