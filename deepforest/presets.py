@@ -101,7 +101,8 @@ def preset(name: str, **changes: Any) -> BaseCascadeClassifier:
 
     Names: default, gcforest, mart_cascade, mart_cascade_tuned, mddf, mddf_sf, mddf_st, mddf_np,
     gcforest_cs. What a paper leaves open has the estimator's default; in mdDF the weights α of all
-    layers are computed together, and γ, μ and the depth step are chosen on blind rows. Raise ``ValueError`` for an unknown name.
+    layers are computed together, and γ, μ and the depth step are chosen on blind rows. Raise
+    ``ValueError`` for an unknown name.
     """
     if name not in PRESETS:
         raise ValueError(f"unknown preset {name!r}; use one of {', '.join(PRESETS)}")
