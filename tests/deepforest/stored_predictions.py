@@ -32,7 +32,13 @@ COMMON: dict[str, Any] = {
     "random_state": 3,
 }
 # What mdDF had by default when its predictions were stored.
-MARGINS: dict[str, Any] = {"depth_step": 16, "patience": 2, **COMMON}
+MARGINS: dict[str, Any] = {
+    "gamma": 0.8,
+    "mu": 0.05,
+    "depth_step": 16,
+    "patience": 2,
+    **COMMON,
+}
 WEIGHTED: dict[str, Any] = {"combine": "weighted", **COMMON}
 
 

@@ -26,9 +26,9 @@ from deepforest import (
     MarginForestClassifier,
     MartSelector,
     ScreenedForestClassifier,
+    _grow,
     preset,
 )
-from deepforest._grow import LayerStrategy
 from deepforest.presets import PRESETS
 from deepforest.records import LayerRecord
 from tests.deepforest.scripted_scores import keeps_every_layer, scripted
@@ -287,7 +287,7 @@ def test_growth_of_a_regression_is_steered_by_a_callable() -> None:
 def test_growth_waits_as_long_as_its_patience(
     patience: int, n_grown: int, resampling: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(LayerStrategy, "can_probe", False)  # a probe has scores of its own
+    monkeypatch.setattr(_grow, "PROBE_ROWS", len(X) + 1)  # a probe has scores of its own
     params = {"augment": "none", "patience": patience, "max_layers": 5, "resampling": resampling}
     model = CascadeForestClassifier(
         FEW[:1], cv=3, scoring=scripted(0.5, 0.7, 0.6), random_state=0, **params

@@ -53,7 +53,8 @@ def every_third(monkeypatch: pytest.MonkeyPatch) -> None:
 
 GCFOREST = {"combine": "mean", "pass_on": "vectors"}
 # How many layers depend on nothing but the cascade's own rows. The others see a few numbers that
-# all rows have part in: the weights α of mdDF, the threshold of screening.
+# all rows have part in: the weights α of mdDF, the threshold of screening. So is the depth step of
+# mdDF if it is chosen: one of four numbers, by the rows that one cascade is blind to.
 BLIND: dict[str, tuple[Any, int]] = {
     "gcForest": (CascadeForestClassifier([FOREST, RANDOM], **GCFOREST), 3),
     "out of bag": (CascadeForestClassifier([FOREST], class_vectors="oob", **GCFOREST), 3),
@@ -69,9 +70,9 @@ BLIND: dict[str, tuple[Any, int]] = {
         3,
     ),
     "numbers": (CascadeForestRegressor([FOREST, MART], pass_on="vectors"), 3),
-    "mdDF": (MarginForestClassifier([FOREST, RANDOM]), 1),
+    "mdDF": (MarginForestClassifier([FOREST, RANDOM], depth_step=16), 1),
     "mdDF without weights of layers": (
-        MarginForestClassifier([FOREST, RANDOM], augment="none", reweight=False),
+        MarginForestClassifier([FOREST, RANDOM], depth_step=16, augment="none", reweight=False),
         2,
     ),
     "screening": (ScreenedForestClassifier([FOREST, RANDOM]), 1),

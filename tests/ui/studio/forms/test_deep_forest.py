@@ -252,7 +252,7 @@ def test_parts_follow_the_preset(draw, chosen: str, shown: set[str], hidden: set
         ("default", "Patience", "preset: 1"),
         ("mddf", "Patience", "preset: 1"),
         ("mddf", "Depth step", "preset: auto"),
-        ("mddf", "Target margin γ", "preset: 0.8"),
+        ("mddf", "Target margin γ", "preset: auto"),
         ("mddf_st", "Input of the next layer", "preset: stack"),
         ("gcforest_cs", "Growth of trees", "preset: 0.5"),
         ("gcforest_cs", "Folds", "preset: 3"),

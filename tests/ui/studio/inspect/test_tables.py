@@ -32,7 +32,12 @@ def test_growth_has_standard_errors_and_the_out_of_fold_score_beside_an_honest_o
     assert "γ" not in row
     margins = {"alphas": [0.0, 0.874], "settings": {"gamma": 0.8, "mu": 0.05, "depth_step": 8}}
     [row] = tables.growth_rows([{**RECORDS[0], **margins}], (), "accuracy")
-    assert (row["α of layers"], row["γ"], row["μ"], row["depth step"]) == ("0.00, 0.87", 0.8, 0.05, 8)
+    assert (row["α of layers"], row["γ"], row["μ"], row["depth step"]) == (
+        "0.00, 0.87",
+        0.8,
+        0.05,
+        8,
+    )
     old = tables.growth_rows(RECORDS, (), "accuracy")[0]
     assert (old["± score"], "out-of-fold" in old) == (None, False)
 
