@@ -29,6 +29,7 @@ Array = npt.NDArray[Any]
 GAMMAS = (0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
 MUS = (0.01, 0.05, 0.1)
 DEPTH_STEPS = (2, 4, 8, 16)
+DIGITS = 6  # of the weights α
 AUTO = "auto"
 CHOSEN = ("gamma", "mu", "depth_step")
 # What counts until "auto" is decided.
@@ -261,6 +262,9 @@ class MarginStrategy(LayerStrategy):
             alphas = best_alphas(by_layer, self.gamma, self.mu, np.append(so_far, 0.0))
         else:
             alphas = stagewise_alphas(by_layer, self.gamma, self.mu)
+        # The last digits depend on the processor. They must not reach the weights of the rows: a
+        # tree may split otherwise by them, and then the whole forest differs.
+        alphas = np.round(alphas, DIGITS)
         # If the margins are so bad that all weights are zero, the last layer gets 1: some layer
         # must decide.
         if not alphas.any():
@@ -287,7 +291,7 @@ class MarginStrategy(LayerStrategy):
         alphas = cascade.layers[-1].alphas
         assert alphas is not None
         # Equation 27; its weights sum to 1, those of the learners have an average of about 1.
-        margin = np.column_stack(by_layer) @ alphas
+        margin = weighted_sum(alphas, by_layer)
         costs = row_weights(margin, self.gamma, self.mu) * len(training)
         weights = np.zeros(len(data.values))
         weights[training] = costs
