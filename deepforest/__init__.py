@@ -15,6 +15,8 @@ The estimators
 Their parts
 - ``_base``           the base of all cascades: reads X and y, fits, predicts, looks inside
 - ``_grow``           ``grow_cascade``, the loop of the papers, layer after layer
+- ``_strategy``       what gcForest, mdDF and screening do differently in it; ``_trial`` tries
+  settings, ``_calibration`` makes probabilities right
 - ``_resampling``     which rows each fit sees; ``early_stopping`` decides when to stop
 - ``_layer``          one layer: fits of the ``learners`` on ``_features``, as ``_fit_jobs``
 - ``_cascade``        fitted cascades, and rows on their way through them

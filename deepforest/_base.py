@@ -23,7 +23,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 from ._cascade import CascadePass, FittedCascade, LayerOutput, raw_importances
 from ._features import AUGMENT, Features
 from ._fit_jobs import Checkpointer, FitEvent, FolderCheckpointer, JobRunner
-from ._grow import GrowingCascade, GrowthPlan, LayerStrategy, TrainingData, grow_cascade
+from ._grow import grow_cascade
 from ._input import (
     TabularEstimator,
     check_whole,
@@ -35,6 +35,7 @@ from ._input import (
 from ._layer import seed_of
 from ._resampling import RESAMPLING, CascadeRows, Resampling, by_time, nested, per_layer
 from ._saving import describe_cascade, load_cascade, save_cascade
+from ._strategy import GrowingCascade, GrowthPlan, LayerStrategy, TrainingData
 from .early_stopping import EarlyStopping
 from .learners import Target, make_learners
 from .metrics import Metric, resolve_metric
@@ -188,7 +189,7 @@ class BaseCascade(TransformerMixin, TabularEstimator):  # type: ignore[misc]
             n_jobs=runner.n_jobs,
         )
         seed = self._seed(raw, runner)
-        resampling = self._resampled(data, seed)
+        resampling = self._resampled(data, seed, measure)
         cascades = [self._start(rows, data, raw) for rows in resampling.scored]
         final = None
         if resampling.final is not None:
@@ -243,7 +244,7 @@ class BaseCascade(TransformerMixin, TabularEstimator):  # type: ignore[misc]
         )
         return GrowingCascade.start(rows.without_sharing(), own, selected, data)
 
-    def _resampled(self, data: TrainingData, seed: int) -> Resampling:
+    def _resampled(self, data: TrainingData, seed: int, measure: Metric) -> Resampling:
         """Return the rows of each cascade."""
         rows = np.arange(len(data.values))
         n_folds = max(2, min(self.cv, len(rows)))
@@ -253,7 +254,9 @@ class BaseCascade(TransformerMixin, TabularEstimator):  # type: ignore[misc]
             return per_layer(rows)
         if data.times is not None:
             return by_time(rows, data.times, n_folds, data.target, seed_of(seed, 0))
-        resampling = nested(rows, data.target, n_folds, seed_of(seed, 0), data.groups)
+        resampling = nested(
+            rows, data.target, n_folds, seed_of(seed, 0), data.groups, measure.rows_needed
+        )
         # A cascade of a single row has no other one from which the row's class vector could come.
         if min(len(each.training) for each in resampling.scored) < 2:
             return per_layer(rows)

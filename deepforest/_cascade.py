@@ -21,7 +21,7 @@ from .arithmetic import temper, weighted_sum
 from .forest.binning import Binner
 
 if TYPE_CHECKING:
-    from ._grow import LayerStrategy
+    from ._strategy import LayerStrategy
 
 Array = npt.NDArray[Any]
 

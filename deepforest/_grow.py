@@ -1,276 +1,34 @@
 """Grow cascades: layer after layer, until another layer is not worth it.
 
-- ``grow_cascade``    the loop of the papers
-- ``LayerStrategy``   what gcForest, mdDF and confidence screening do differently
-- ``TrainingData``    the rows of a fit, as numbers
-- ``GrowingCascade``  one cascade between two layers; nested resampling grows several at once
-- ``GrowthPlan``      what all layers are fitted with
-- ``LayerTrial``      fits candidates of a layer in one cascade, and scores them
+- ``grow_cascade``  the loop of the papers
+- ``Grown``         its result
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from copy import copy
-from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
+from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import minimize_scalar
 
+from ._calibration import best_temperature
 from ._cascade import CascadePass, FittedCascade
-from ._features import Features
 from ._fit_jobs import FitEvent, JobRunner
-from ._layer import (
-    FitResult,
-    Layer,
-    LayerFit,
-    LayerPlan,
-    PlannedFit,
-    fit_layer,
-    gather_vectors,
-    plan_fits,
-    run_fits,
-    seed_of,
-)
-from ._resampling import CascadeRows, common_rows, draw_folds
-from .arithmetic import LEAST_PROBABILITY, temper, weighted_sum
+from ._layer import LayerFit, LayerPlan, fit_layer
+from ._resampling import common_rows
+from ._strategy import Combination, GrowingCascade, GrowthPlan, LayerStrategy, TrainingData
+from ._trial import LayerTrial
+from .arithmetic import temper
 from .early_stopping import EarlyStopping
-from .learners import Learner, Target
-from .margins import effective_size, margins
+from .margins import effective_size
 from .metrics import METRICS, REGRESSION_METRICS, gain_and_error, standard_error
 from .records import LayerRecord, LearnerRecord, MarginRecord
 
 Array = npt.NDArray[Any]
 
-TEMPERATURES = (0.1, 5.0)
-CALIBRATION_ROWS = 5_000
 PROBE_ROWS = 1_000
-
-
-class TrainingData(NamedTuple):
-    """Hold the rows, target and weights of a fit, checked and converted to numbers."""
-
-    values: Array
-    target: Target
-    weights: Array | None = None
-    """Weights of the rows for the learners, with the class weights."""
-    score_weight: Array | None = None
-    """Weights of the rows in the scores, without the class weights."""
-    groups: Array | None = None
-    times: Array | None = None
-
-    def weighted_rows(self) -> Array:
-        """Return the rows of positive weight; others must not change anything, not even bins."""
-        if self.weights is None:
-            return np.arange(len(self.values))
-        return np.flatnonzero(self.weights)
-
-    def only(self, rows: Array) -> TrainingData:
-        """Return the data of some of the rows, in their order."""
-        if np.array_equal(rows, np.arange(len(self.values))):
-            return self
-        target = Target(self.target.values[rows], self.target.n_classes)
-        others = [None if part is None else part[rows] for part in self[2:]]
-        return TrainingData(self.values[rows], target, *others)
-
-
-class Combination(NamedTuple):
-    """Hold how a layer combines its vectors: few numbers, from rows new to the layer."""
-
-    coefficients: Array
-    alphas: Array | None = None
-    threshold: float | None = None
-
-
-class LayerStrategy:
-    """Decide what is special to a kind of cascade; ``cascade`` has the strategy of gcForest.
-
-    One object serves one fit: it may remember what it computed for earlier layers.
-    """
-
-    def tune(
-        self,
-        number: int,
-        learners: tuple[Learner, ...],
-        cascades: Sequence[GrowingCascade],
-        data: TrainingData,
-        trial: LayerTrial,
-    ) -> None:
-        """Choose settings that are open before layer ``number`` is fitted, by trials of it."""
-
-    def settings(self) -> dict[str, Any]:
-        """Return the settings of the newest layer that were chosen or given, for its record."""
-        return {}
-
-    def learners(
-        self, number: int, learners: tuple[Learner, ...], share_left: float
-    ) -> tuple[Learner, ...]:
-        """Return the learners of layer ``number``, which counts from 1.
-
-        ``share_left`` is the share of the rows that have left the cascade.
-        """
-        return learners
-
-    def observe(self, vectors: Array, rows: Array, data: TrainingData) -> None:
-        """Take the vectors of a new layer, learners × rows × outputs, of rows new to it."""
-
-    def combine(
-        self, vectors: Array, rows: Array, data: TrainingData, before: Layer | None
-    ) -> Combination:
-        """Return how such vectors are combined; ``before`` is the layer before of the cascade."""
-        raise NotImplementedError
-
-    def advance(self, cascade: GrowingCascade, vectors: Array, data: TrainingData) -> None:
-        """Move a cascade past its newest layer: its output, and what the next layer learns from.
-
-        ``vectors`` are those of all rows. Only what this cascade itself learned may count here, or
-        it would no longer be blind to its rows.
-        """
-        rows = cascade.remaining
-        cascade.output[rows] = cascade.layers[-1].combine(vectors[:, rows])
-
-    def probed_output(
-        self, cascade: GrowingCascade, vectors: Array, rows: Array, data: TrainingData
-    ) -> Array:
-        """Return the output of some rows if these were a cascade's vectors of its next layer."""
-        before = cascade.layers[-1] if cascade.layers else None
-        # A copy: nothing that the strategy remembers may come from a layer that is refused.
-        combination = copy(self).combine(vectors, rows, data, before)
-        return weighted_sum(combination.coefficients, vectors)
-
-    def next_features(self, vectors: Array, output: Array) -> Array:
-        """Return what the next layer sees of this one: the learners' vectors side by side."""
-        return np.concatenate(vectors, axis=1)
-
-    def n_next_features(self, n_learners: int, n_outputs: int) -> int:
-        """Return how many columns ``next_features`` has."""
-        return n_learners * n_outputs
-
-    @property
-    def passes_output(self) -> bool:
-        """Whether ``next_features`` is the output of the cascade, not each learner's vectors."""
-        return False
-
-    def output_importances(self, layers: Sequence[Layer], of_layers: list[Array]) -> Array:
-        """Return the importances of the columns for the output after the last of these layers.
-
-        ``of_layers`` are those for each layer, learners × columns.
-        """
-        return np.asarray(layers[-1].coefficients @ of_layers[-1])
-
-    def next_feature_names(self, number: int, learners: Sequence[str], n_outputs: int) -> list[str]:
-        """Return the names of what layer ``number`` adds; those of a learner are all the same."""
-        if self.passes_output:
-            return [f"class vectors of layer {number}"] * n_outputs
-        return [
-            f"class vectors of layer {number}: {name}"
-            for name in learners
-            for _ in range(n_outputs)
-        ]
-
-    def to_probabilities(self, output: Array) -> Array:
-        """Return the output of the cascade as probabilities (or numbers)."""
-        return output
-
-    def margins(self, probabilities: Array, target: Target, rows: Array) -> Array | None:
-        """Return the margin of each of the rows for the record; None for numbers."""
-        return margins(probabilities[rows], target.values[rows]) if target.n_classes else None
-
-
-@dataclass
-class GrowingCascade:
-    """Hold one cascade between two layers.
-
-    ``remaining`` are the rows still in it: training rows and those it is blind to. ``weights`` are
-    those of the next layer. ``output`` has a line for every row of the fit: of a training row from
-    models that left it out, of a blind row from all.
-    """
-
-    rows: CascadeRows
-    features: Features
-    selected: Array | None
-    remaining: Array
-    weights: Array | None
-    output: Array
-    layers: list[Layer] = field(default_factory=list)
-    next_vectors: Array | None = None
-    layer_outputs: list[Array] = field(default_factory=list)
-    """The output of each layer for every row, if the cascade adds them up (mdDF)."""
-
-    @classmethod
-    def start(
-        cls, rows: CascadeRows, features: Features, selected: Array | None, data: TrainingData
-    ) -> GrowingCascade:
-        """Return a cascade before its first layer."""
-        output = np.zeros((len(data.values), data.target.n_outputs), np.float32)
-        remaining = np.sort(np.concatenate([rows.training, rows.blind]))
-        return cls(rows, features, selected, remaining, data.weights, output)
-
-    @property
-    def training(self) -> Array:
-        """The training rows that are still in the cascade."""
-        return common_rows(self.rows.training, self.remaining)
-
-    @property
-    def scored(self) -> Array:
-        """The rows that count in the scores and are still in the cascade."""
-        return common_rows(self.rows.scored, self.remaining)
-
-    def can_grow(self, n_folds: int) -> bool:
-        """Return whether enough rows are left for the fits of another layer."""
-        training = self.training
-        if len(training) < 2 * n_folds:
-            return False
-        # The rows that are left may be in few of the folds, or all in one.
-        for fold in self.rows.folds or []:
-            if len(np.setdiff1d(training, fold, assume_unique=True)) < n_folds:
-                return False
-        return True
-
-    def see(self) -> Features:
-        """Return the features that the next layer sees; cascades share those of the raw data."""
-        if self.next_vectors is None:
-            self.features.forget_vectors()
-        else:
-            self.features.add(self.next_vectors, rows=self.training)
-        return self.features
-
-    def plan(
-        self, number: int, learners: tuple[Learner, ...], plan: GrowthPlan, data: TrainingData
-    ) -> LayerPlan:
-        """Return what the next layer of this cascade is fitted with."""
-        training, seed = self.training, seed_of(plan.seed, number)
-        blind = np.setdiff1d(self.remaining, training, assume_unique=True)
-        if self.rows.folds is None:
-            # More folds than rows would leave some of them empty.
-            n_folds = max(2, min(plan.n_folds, len(training)))
-            folds = draw_folds(training, data.target, n_folds, seed, data.groups)
-        else:
-            folds = [common_rows(fold, training) for fold in self.rows.folds]
-        rows = replace(self.rows, training=training, blind=blind, folds=folds)
-        return LayerPlan(number, learners, rows, self.weights, plan.out_of_bag, seed)
-
-    def fitted(self, n_layers: int) -> FittedCascade:
-        """Return the first layers as a fitted cascade."""
-        return FittedCascade(
-            self.layers[:n_layers], self.features.binner, self.features.categorical, self.selected
-        )
-
-
-class GrowthPlan(NamedTuple):
-    """Hold what all layers are fitted with."""
-
-    learners: tuple[Learner, ...]
-    n_folds: int
-    out_of_bag: bool
-    augment: str
-    calibrates: bool
-    seed: int
-    verbose: bool = False
 
 
 class Grown(NamedTuple):
@@ -340,76 +98,6 @@ def _best_informed(cascades: list[GrowingCascade]) -> GrowingCascade:
     """Return the cascade with the most training rows among those with rows that count in scores."""
     scored = [each for each in cascades if len(each.scored)]
     return max(scored or cascades, key=lambda each: len(each.training))
-
-
-class LayerTrial:
-    """Fit candidates of a layer in one cascade; score them on rows that are new to it.
-
-    ``losses`` are the log losses by setting and value, ``known`` the fits that were made with the
-    weights of the cascade: the layer itself need not repeat them.
-    """
-
-    def __init__(
-        self,
-        number: int,
-        cascade: GrowingCascade,
-        plan: GrowthPlan,
-        data: TrainingData,
-        runner: JobRunner,
-    ) -> None:
-        self.number = number
-        self.cascade = cascade
-        self.plan = plan
-        self.data = data
-        self.runner = runner
-        self.losses: dict[str, dict[str, float]] = {}
-        self.known: dict[tuple[str, Learner], FitResult] = {}
-
-    @cached_property
-    def _features(self) -> Features:
-        """What the layer sees; for all trials, since vectors are binned anew each time."""
-        return self.cascade.see()
-
-    def loss(
-        self,
-        setting: str,
-        value: Any,
-        learners: tuple[Learner, ...],
-        tried: Sequence[Learner],
-        weights: Array | None = None,
-    ) -> float:
-        """Return the log loss of the mean of the ``tried`` among the layer's learners.
-
-        Equal learners are fitted once. ``weights`` are those of the rows, by default those of the
-        cascade. The probabilities are calibrated: a flat forest may still be the better one.
-        """
-        cascade, target = self.cascade, self.data.target
-        own = cascade if weights is None else replace(cascade, weights=weights)
-        plan = own.plan(self.number, learners, self.plan, self.data)
-        features, fits = self._features, plan_fits(plan)
-        by_learner: dict[Learner, Array] = {}
-        for learner in dict.fromkeys(tried):
-            by_fold = fits[learners.index(learner)]
-            titled = [_trial_fit(fit, setting, value) for fit in by_fold]
-            done = run_fits(plan, titled, features, target, self.runner, self.known)
-            if weights is None:
-                self.known.update({(fit.key, fit.learner): done[fit.key] for fit in by_fold})
-            results = [done[fit.key] for fit in by_fold]
-            by_learner[learner] = gather_vectors(plan, by_fold, results, target)
-        scored = self.data.only(cascade.scored)
-        vectors = np.mean([by_learner[each][cascade.scored] for each in tried], axis=0)
-        truth = scored.target.values
-        temperature = best_temperature(vectors, truth, scored.score_weight)
-        measure = METRICS["log_loss"]
-        loss = measure(truth, temper(vectors, temperature), scored.score_weight)
-        assert loss is not None
-        self.losses.setdefault(setting, {})[str(value)] = float(loss)
-        return float(loss)
-
-
-def _trial_fit(fit: PlannedFit, setting: str, value: Any) -> PlannedFit:
-    """Return the fit of a trial, which says so on screen."""
-    return replace(fit, place=(*fit.place[:-1], f"{fit.place[-1]}, trial of {setting} {value}"))
 
 
 class _Growth:
@@ -771,27 +459,6 @@ def _effective_size(plan: LayerPlan) -> float:
 def _error(output: Array, truth: Array) -> float | None:
     """Return the share of rows whose most probable class is wrong, None without rows."""
     return float((output.argmax(axis=1) != truth).mean()) if len(truth) else None
-
-
-def best_temperature(probabilities: Array, truth: Array, weights: Array | None) -> float:
-    """Return the temperature at which the true classes are most likely; see ``temper``."""
-    # One number, so a sample of the rows is enough.
-    step = -(-len(truth) // CALIBRATION_ROWS)
-    logs, truth = np.log(np.maximum(probabilities[::step], LEAST_PROBABILITY)), truth[::step]
-    weights = None if weights is None else weights[::step]
-    logs -= logs.max(axis=1, keepdims=True)
-    of_true_class = logs[np.arange(len(truth)), truth]
-
-    def loss(log_temperature: float) -> float:
-        # −log softmax(logs / τ) of the true class.
-        sharpness = np.exp(-log_temperature)
-        total = np.log(np.exp(logs * sharpness).sum(axis=1))
-        return float(np.average(total - of_true_class * sharpness, weights=weights))
-
-    found = minimize_scalar(
-        loss, bounds=np.log(TEMPERATURES), method="bounded", options={"xatol": 1e-3}
-    )
-    return float(np.exp(found.x))
 
 
 def _mean_of(values: list[float | None]) -> float | None:

@@ -79,15 +79,23 @@ class Resampling(NamedTuple):
 
 
 def nested(
-    rows: Array, target: Target, n_folds: int, seed: int, groups: Array | None
+    rows: Array,
+    target: Target,
+    n_folds: int,
+    seed: int,
+    groups: Array | None,
+    rows_needed: float = 0,
 ) -> Resampling:
-    """Return cascades that are blind to one fold each: as many as an exact score takes."""
+    """Return cascades that are blind to one fold each: as many as an exact score takes.
+
+    ``rows_needed`` is the least number of blind rows if the metric needs many.
+    """
     folds = draw_folds(rows, target, n_folds, seed, groups)
     final = _all_rows(rows, folds)
     if len(folds) < 3:
         return Resampling(_nested_in_two(rows, folds, target, seed, groups), final)
     cascades = []
-    for blind, held_out in enumerate(folds[: _n_blind(folds, target)]):
+    for blind, held_out in enumerate(folds[: _n_blind(folds, target, rows_needed)]):
         others = [number for number in range(len(folds)) if number != blind]
         cascades.append(
             CascadeRows(
@@ -109,11 +117,11 @@ def _all_rows(rows: Array, folds: list[Array]) -> CascadeRows:
     return CascadeRows(rows, folds, none, none, len(folds), numbers, is_final=True)
 
 
-def _n_blind(folds: list[Array], target: Target) -> int:
+def _n_blind(folds: list[Array], target: Target, rows_needed: float) -> int:
     """Return for how many of the folds there is a cascade that is blind to it."""
     for number in range(1, len(folds)):
         blind = np.concatenate(folds[:number])
-        enough = len(blind) >= ENOUGH_ROWS
+        enough = len(blind) >= max(ENOUGH_ROWS, rows_needed)
         if enough and target.n_classes:
             rare = len(blind) - np.bincount(target.values[blind]).max()
             enough = bool(rare >= ENOUGH_OF_RARE_CLASSES)

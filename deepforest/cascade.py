@@ -18,10 +18,10 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_array
 
 from ._base import BaseCascade, BaseCascadeClassifier, check_choice
-from ._grow import Combination, LayerStrategy, TrainingData
 from ._input import keep_arguments
 from ._layer import Layer
 from ._renamed import CASCADE_NAMES, accept_old_names
+from ._strategy import Combination, LayerStrategy, TrainingData
 from .learners import Target
 from .metrics import Metric, resolve_metric
 
@@ -127,13 +127,14 @@ class CascadeForestClassifier(_AveragingCascade, BaseCascadeClassifier):
         The learners of a layer: kinds ("random_forest", "completely_random_forest", "extra_trees",
         "mart"), mappings such as ``{"kind": "mart", "count": 4, "n_estimators": 50}``,
         ``Learner`` objects, or scikit-learn classifiers. None gives the best average accuracy on
-        our benchmarks: extra-trees, a completely-random forest and, up to four classes, a random
-        forest and a mart of 100 trees (with more classes, a second extra-trees in their place).
+        our benchmarks: up to four classes a random forest, extra-trees, a completely-random forest
+        and a mart, of 100 trees each; with more classes two extra-trees of 200 trees.
     resampling : "nested" or "per_layer"
-        "nested" grows ``cv`` cascades, each blind to one fold through all its layers. Its score on
-        that fold is honest; the model is the mean of the cascades, and the trees of a forest are
-        shared among the fits of a cascade. "per_layer" is the papers' way: one cascade, with new
-        folds in every layer. Its scores are too good from the second layer on.
+        "nested" grows cascades that are blind to one fold each, through all their layers: their
+        score on these rows is honest, and decides about the depth. Then one cascade learns all
+        rows: the model. The trees of a forest are shared among the fits of a cascade. "per_layer"
+        is the papers' way: one cascade, with new folds in every layer. Its scores are too good from
+        the second layer on.
     class_vectors : "folds" or "oob"
         Where the vectors of training rows come from: from models of other folds, or from the trees
         that left the row out of their bag (one fit per forest and cascade instead of one per fold;
@@ -179,12 +180,14 @@ class CascadeForestClassifier(_AveragingCascade, BaseCascadeClassifier):
     ----------
     classes_, n_classes_, n_features_in_, feature_names_in_, feature_importances_
     cascades_ : list of FittedCascade
-        The cascades, with the layers that were kept; ``n_layers_`` counts these.
+        The cascade, with the layers that were kept; ``n_layers_`` counts these. Models of earlier
+        versions may have several, whose mean is the output.
     layer_records_ : list of LayerRecord
         The record of each layer that was grown, whether it was kept or not.
     oof_output_ : array, rows × classes
         The output for each training row during the fit, from models that had not seen the row (NaN
-        for rows of weight zero, and for the earliest rows if ``times`` were given).
+        for rows of weight zero, for the earliest rows if ``times`` were given, and with many rows
+        for those that were not needed for an exact score).
 
     Examples
     --------

@@ -15,10 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ._base import BaseCascadeClassifier
-from ._grow import Combination, GrowingCascade, LayerStrategy, LayerTrial, TrainingData
 from ._input import check_whole, keep_arguments
 from ._layer import Layer
 from ._renamed import CASCADE_NAMES, accept_old_names
+from ._strategy import Combination, GrowingCascade, LayerStrategy, TrainingData
+from ._trial import LayerTrial
 from .arithmetic import weighted_sum
 from .learners import Learner, RandomForest, Target
 from .margins import best_alphas, margins, row_weights, stagewise_alphas

@@ -26,6 +26,7 @@ as long, and a standard error needs a metric 30 times. The tests compare with sc
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -41,6 +42,7 @@ Codes = npt.NDArray[np.integer[Any]]
 Measure = Callable[[Any, Floats, Floats | None], float | None]
 
 CURVE_POINTS = 300  # more cannot be seen in a plot
+CHECKED_ROWS = 100  # among the top-scored rows, for a recall that is more than chance
 JACKKNIFE_PARTS = 30
 MIN_PARTS = 5  # fewer values do not show how much a metric varies
 
@@ -72,7 +74,7 @@ class Metric:
     It is defined by ``per_row`` if it is the mean of a value of each row, by ``per_class`` if it is
     the mean over classes of a value of one class against the rest, else by ``measure``. If it has
     both of the last two, ``per_class`` is for two classes only. ``per_row`` and ``per_class`` make
-    the standard error cheap.
+    the standard error cheap. ``rows_needed`` is not 0 if its value needs more rows than others.
     """
 
     name: str
@@ -81,6 +83,7 @@ class Metric:
     measure: Measure | None = None
     per_row: Callable[[Any, Floats], Floats] | None = None
     per_class: Callable[[_Sweep], float | None] | None = None
+    rows_needed: float = 0
 
     def __call__(
         self, truth: Array, output: Floats, sample_weight: Floats | None = None
@@ -486,7 +489,7 @@ def _described(name: str, measure: Measure | None = None, **definition: Any) -> 
 def _recall_metric(name: str, share: float) -> Metric:
     """Return the recall among the top-scored share of the rows as a metric."""
     title, of_class = _recall_info(share).title, partial(_recall_at_rate, rate=share)
-    return Metric(name, title, True, per_class=of_class)
+    return Metric(name, title, True, per_class=of_class, rows_needed=CHECKED_ROWS / share)
 
 
 accuracy = _described("accuracy", per_row=_is_right)
@@ -552,7 +555,9 @@ def resolve_metric(scoring: str | Callable[[Array, Array], float], classes: Arra
     """
     if callable(scoring):
         name = getattr(scoring, "__name__", type(scoring).__name__)
-        return Metric(name, name, True, _as_measure(scoring, classes))
+        measure = _as_measure(scoring, classes)
+        # Nothing is known about the callable, so no row may be left out.
+        return Metric(name, name, True, measure, rows_needed=math.inf)
     known = REGRESSION_METRICS if classes is None else METRICS
     name = SKLEARN_NAMES.get(scoring, scoring)
     if name in known:

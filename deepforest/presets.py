@@ -41,7 +41,8 @@ _BEST = "best average accuracy on our benchmarks"
 PRESETS: dict[str, Preset] = {
     "default": Preset(
         "Best all-round choice",
-        f"Three kinds of forests, and MART up to {MART_CLASSES} classes: {_BEST}.",
+        f"Three kinds of forests and MART up to {MART_CLASSES} classes, extra-trees with more: "
+        f"{_BEST}.",
         CascadeForestClassifier,
         {},
     ),

@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ._base import BaseCascadeClassifier
-from ._grow import Combination, GrowingCascade, LayerStrategy, TrainingData
 from ._input import keep_arguments
 from ._layer import Layer
 from ._renamed import CASCADE_NAMES, accept_old_names
+from ._strategy import Combination, GrowingCascade, LayerStrategy, TrainingData
 from .arithmetic import weighted_sum
 from .learners import Learner
 

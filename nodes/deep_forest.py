@@ -158,9 +158,9 @@ class DeepForestParams(NodeParams):
     resampling: Literal["nested", "per_layer"] | None = Field(
         None,
         title="How scores are made",
-        description="On rows that no layer has seen (nested): one cascade for each fold, blind to "
-        "it through all layers; their mean is the model. Or as in the papers (per_layer): one "
-        "cascade, with new folds in every layer; its scores are too good from layer 2 on.",
+        description="On rows that no layer has seen (nested): cascades that are blind to one fold "
+        "through all layers are scored on it, then one cascade learns all rows. Or as in the "
+        "papers (per_layer): one cascade; its scores are too good from layer 2 on.",
         json_schema_extra=form_hint(words=HOW_SCORES_ARE_MADE),
     )
     class_vectors: Literal["folds", "oob"] | None = Field(
@@ -173,8 +173,8 @@ class DeepForestParams(NodeParams):
     folds: Annotated[int, Field(ge=2, le=50)] | None = Field(
         None,
         title="Folds",
-        description="Number of folds: of cascades that are blind to one of them (nested), or of "
-        "fits of each learner in a layer (per_layer).",
+        description="Number of parts that the training rows are divided into: each part gets its "
+        "class vectors, and with nested its scores, from models that did not see it.",
     )
     folds_by: FoldsBy = "auto"
     metric: GrowthMetric | None = Field(

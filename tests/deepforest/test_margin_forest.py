@@ -12,8 +12,8 @@ from scipy.optimize import minimize, minimize_scalar
 from sklearn.datasets import load_digits, load_iris, make_classification
 
 from deepforest import MarginForestClassifier, margin_forest, preset
-from deepforest._grow import GrowingCascade, TrainingData
 from deepforest._layer import Layer
+from deepforest._strategy import GrowingCascade, TrainingData
 from deepforest.early_stopping import EarlyStopping
 from deepforest.learners import make_learners
 from deepforest.margin_forest import DEPTH_STEPS, GAMMAS, MUS, MarginStrategy
