@@ -11,7 +11,7 @@ from deepforest._grow import Grown
 
 
 @pytest.fixture
-def grown(monkeypatch: pytest.MonkeyPatch) -> list[Grown]:
+def growths(monkeypatch: pytest.MonkeyPatch) -> list[Grown]:
     """Return a list that gets what each fit has grown; a model keeps its final cascade only."""
     results: list[Grown] = []
     grow_cascade = _base.grow_cascade

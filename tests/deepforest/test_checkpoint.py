@@ -355,7 +355,7 @@ def test_a_random_state_that_moved_on_is_another_seed(tmp_path: Path) -> None:
 
 
 def test_a_selector_that_chose_other_columns_starts_anew(
-    tmp_path: Path, grown: list[Grown]
+    tmp_path: Path, growths: list[Grown]
 ) -> None:
     noise = np.random.default_rng(0).random((150, 8))
     chosen: set[tuple[int, ...]] = set()
@@ -363,7 +363,7 @@ def test_a_selector_that_chose_other_columns_starts_anew(
     for seed in range(4):
         selector = MartSelector(2, n_estimators=1, random_state=seed)
         model, told = fit(tmp_path, x=noise, selector=selector, max_layers=1)
-        cascades = [*grown[-1].scored, *model.cascades_]
+        cascades = [*growths[-1].scored, *model.cascades_]
         own = {(number, *each.selected) for number, each in enumerate(cascades)}
         # Each cascade has selected columns itself: it has its own fits, two of each learner; the
         # final one, which is number 3, has three.
