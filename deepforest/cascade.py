@@ -127,13 +127,14 @@ class CascadeForestClassifier(_AveragingCascade, BaseCascadeClassifier):
         The learners of a layer: kinds ("random_forest", "completely_random_forest", "extra_trees",
         "mart"), mappings such as ``{"kind": "mart", "count": 4, "n_estimators": 50}``,
         ``Learner`` objects, or scikit-learn classifiers. None gives the best average accuracy on
-        our benchmarks: extra-trees, a completely-random forest and, up to four classes, a random
-        forest and a mart of 100 trees (with more classes, a second extra-trees in their place).
+        our benchmarks: up to four classes a random forest, extra-trees, a completely-random forest
+        and a mart of 100 trees; with more classes two extra-trees of 200 trees.
     resampling : "nested" or "per_layer"
-        "nested" grows ``cv`` cascades, each blind to one fold through all its layers. Its score on
-        that fold is honest; the model is the mean of the cascades, and the trees of a forest are
-        shared among the fits of a cascade. "per_layer" is the papers' way: one cascade, with new
-        folds in every layer. Its scores are too good from the second layer on.
+        "nested" grows up to ``cv`` cascades (fewer with many rows), each blind to one fold through
+        all its layers. Their scores on these folds are honest, and show which depth is best. Then
+        one cascade learns all rows: it is the model. The fits of a cascade share the trees of a
+        forest. "per_layer" is the papers' way: one cascade, with new folds in every layer. Its
+        scores are too good from the second layer on.
     class_vectors : "folds" or "oob"
         Where the vectors of training rows come from: from models of other folds, or from the trees
         that left the row out of their bag (one fit per forest and cascade instead of one per fold;
@@ -179,12 +180,14 @@ class CascadeForestClassifier(_AveragingCascade, BaseCascadeClassifier):
     ----------
     classes_, n_classes_, n_features_in_, feature_names_in_, feature_importances_
     cascades_ : list of FittedCascade
-        The cascades, with the layers that were kept; ``n_layers_`` counts these.
+        The cascade that is the model, with the layers that were kept; ``n_layers_`` counts these.
+        Models of earlier versions may have several.
     layer_records_ : list of LayerRecord
         The record of each layer that was grown, whether it was kept or not.
     oof_output_ : array, rows × classes
         The output for each training row during the fit, from models that had not seen the row (NaN
-        for rows of weight zero, and for the earliest rows if ``times`` were given).
+        for rows of weight zero, for the earliest rows if ``times`` were given, and for rows that no
+        cascade was blind to, if there are so many rows that fewer than ``cv`` were scored).
 
     Examples
     --------
