@@ -121,7 +121,9 @@ class CascadePass:
         for number in range(len(layers[0])):
             applies = [each[number] for each in needed]
             if self.apply([each[number] for each in layers], applies) is None:
-                return
+                break
+        # Also if all rows left before it: the last layer's temperature is that of all rows.
+        self._temperature = layers[0][-1].temperature
 
     def apply(
         self, layers: Sequence[Layer], needed: Sequence[bool] | None = None

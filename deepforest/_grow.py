@@ -89,8 +89,8 @@ def grow_cascade(
         runner.notify(FitEvent(f"layer-{number}", "finished", record.seconds, record))
     if final is not None:
         growth.complete(final, runner)
-    scored = [each.fitted(stopping.best) for each in cascades]
-    model = scored if final is None else [final.fitted(stopping.best)]
+    scored = [each.fitted(stopping.n_kept) for each in cascades if each is not final]
+    model = scored if final is None else [final.fitted(stopping.n_kept)]
     return Grown(model, records, growth.best_output, scored)
 
 
@@ -98,6 +98,17 @@ def _best_informed(cascades: list[GrowingCascade]) -> GrowingCascade:
     """Return the cascade with the most training rows among those with rows that count in scores."""
     scored = [each for each in cascades if len(each.scored)]
     return max(scored or cascades, key=lambda each: len(each.training))
+
+
+class _CombinedLayer(NamedTuple):
+    """Hold what the scored cascades have shown of a layer."""
+
+    combination: Combination
+    temperature: float
+    share_left: float
+    """The share of the rows that have left after it."""
+    probabilities: Array
+    """Of the rows that the cascades are blind to."""
 
 
 class _Growth:
@@ -129,9 +140,7 @@ class _Growth:
         self.validation = validation
         self.validation_pass: CascadePass | None = None
         self.temperature = 1.0
-        # Of each layer: how it combines its vectors, its temperature, and which share of the rows
-        # has left after it.
-        self.combined: list[tuple[Combination, float, float]] = []
+        self.combined: list[_CombinedLayer] = []
 
     @property
     def share_left(self) -> float:
@@ -201,7 +210,9 @@ class _Growth:
             self._add_layer(cascade, fit, combination._replace(threshold=of_all.threshold))
             self.output[cascade.rows.scored] = cascade.output[cascade.rows.scored]
         self._calibrate()
-        self.combined.append((of_all, self.temperature, self.share_left))
+        self.combined.append(
+            _CombinedLayer(of_all, self.temperature, self.share_left, self.probabilities)
+        )
 
     def complete(self, final: GrowingCascade, runner: JobRunner) -> None:
         """Grow the cascade of all rows to the best depth, with what the others have shown."""
@@ -209,13 +220,14 @@ class _Growth:
         for number in range(len(final.layers) + 1, self.stopping.best + 1):
             # It may lose other rows by screening than the cascades that were scored.
             if number > 1 and not final.can_grow(self.plan.n_folds):
-                self.stopping.best = number - 1
+                self.stopping.deepest = number - 1
                 self._renew_decisions()
+                self.best_output = self.combined[number - 2].probabilities
                 return
             learners = self.strategy.learners(number, self.plan.learners, share_left)
             plan = final.plan(number, learners, self.plan, self.data)
             (fit,) = fit_layer([plan], [final], self.data.target, runner)
-            combination, fit.layer.temperature, share_left = self.combined[number - 1]
+            combination, fit.layer.temperature, share_left, _ = self.combined[number - 1]
             self._add_layer(final, fit, combination)
 
     def _add_layer(self, cascade: GrowingCascade, fit: LayerFit, combination: Combination) -> None:

@@ -170,8 +170,10 @@ def fit_layer(
     # memory of the raw features.
     if plans[0].shared:
         merged: dict[str, PlannedFit] = {}
-        for planned in fits:
-            merged.update({fit.key: fit for by_fold in planned for fit in by_fold})
+        for plan, planned in zip(plans, fits, strict=True):
+            # The cascade that learns all rows may be among them: it has fits of its own.
+            if plan.shared:
+                merged.update({fit.key: fit for by_fold in planned for fit in by_fold})
         every = list(merged.values())
         results = run_fits(plans[0], every, cascades[0].see(), target, runner, known)
     layers = []

@@ -36,7 +36,7 @@ class EarlyStopping:
 
     A gain is proven if it is above ``tol`` by more than ``errors`` standard errors; 0 takes every
     gain at its word, as the papers do. Growth also stops at ``max_layers``. The layers up to the
-    best one are kept.
+    best one are kept, unless the model cannot be grown so deep.
     """
 
     def __init__(
@@ -48,8 +48,15 @@ class EarlyStopping:
         self.max_layers = max_layers
         self.errors = errors
         self.best = 0  # number of the best layer, counted from 1; 0 before the first
+        self.deepest = max_layers
+        """The number of layers that the model can have, lower if too few rows are left in it."""
         self.stop_reason = ""
         self._layers: list[Decision] = []
+
+    @property
+    def n_kept(self) -> int:
+        """The number of layers that are kept."""
+        return min(self.best, self.deepest)
 
     @property
     def stopped(self) -> bool:
@@ -124,7 +131,7 @@ class EarlyStopping:
                 layer.score_se,
                 layer.gain,
                 layer.gain_se,
-                number <= self.best,
+                number <= self.n_kept,
                 self._reason(number, layer),
             )
             for number, layer in enumerate(self._layers, 1)
@@ -147,6 +154,8 @@ class EarlyStopping:
                 reason = f"{score}: no gain above {self.tol:g} ({layer.gain:+.4f})"
         if number > self.best:
             reason += f"; dropped, since layer {self.best} is the best"
+        elif number > self.n_kept:
+            reason += "; dropped, since too few rows are left for it when all rows are learned"
         elif layer.gain is not None and not self._is_proven(layer.gain, layer.gain_se):
             reason += "; kept, since a later layer is better"
         if number == len(self._layers) and self.stop_reason:

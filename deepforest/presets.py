@@ -30,12 +30,23 @@ def _forests(n_estimators: int, count: int = 2) -> list[dict[str, Any]]:
     return [{"kind": kind, "count": count, "n_estimators": n_estimators} for kind in kinds]
 
 
+# Section 2.2 of Zhang et al.: MARTs of a layer differ in rows, trees and depth. On adult, bank and
+# mammography (4 to 14 seeds) these had an AUC that is higher by 0.0004 to 0.0009 than four equal
+# ones with as many trees together.
+_MART_KINDS = ((0.8, 4, 0.6), (0.9, 6, 0.7), (1.1, 8, 0.8), (1.2, None, 0.9))
+
+
 def _marts(n_estimators: int) -> dict[str, Any]:
-    learners = [{"kind": "mart", "count": 4, "n_estimators": n_estimators}]
+    """Return four MARTs that differ in the number of trees, their depth and the share of rows."""
+    learners = []
+    for share_of_trees, depth, subsample in _MART_KINDS:
+        n_trees = round(n_estimators * share_of_trees)
+        mart = {"kind": "mart", "n_estimators": n_trees, "max_depth": depth, "subsample": subsample}
+        learners.append(mart)
     return {"learners": learners, "combine": "mean", "scoring": "auc"}
 
 
-# The paper chooses them for each data set.
+# The paper of mdDF chooses them for each data set.
 _CHOSEN = {"gamma": "auto", "mu": "auto", "depth_step": "auto"}
 _BEST = "best average accuracy on our benchmarks"
 PRESETS: dict[str, Preset] = {
@@ -54,13 +65,14 @@ PRESETS: dict[str, Preset] = {
     ),
     "mart_cascade": Preset(
         "MART cascade, gcForest-d (Zhang et al.)",
-        "Four MARTs of 50 trees per layer; AUC decides when growth stops. Used at Ant Financial.",
+        "Four different MARTs of 40 to 60 trees per layer; AUC decides when growth stops. Used at "
+        "Ant Financial.",
         CascadeForestClassifier,
         _marts(50),
     ),
     "mart_cascade_tuned": Preset(
         "MART cascade, gcForest-t (Zhang et al.)",
-        "Four MARTs of 200 trees per layer; AUC decides when growth stops.",
+        "Four different MARTs of 160 to 240 trees per layer; AUC decides when growth stops.",
         CascadeForestClassifier,
         _marts(200),
     ),

@@ -1,7 +1,8 @@
-"""Cascades that commit 3044d69 saved are loaded and predict the same.
+"""Cascades that earlier versions saved are loaded and predict the same.
 
-``make_cascades.py`` made the archive with the old program. Names of params, of records and of files
-were others then, and every cascade was grown in the papers' way.
+``make_cascades.py`` made an archive with commit 3044d69. Names of params, of records and of files
+were others then, and every cascade was grown in the papers' way. ``make_nested_cascades.py`` made
+one with commit 4d8fc0e, whose models were the mean of the cascades that are blind to a fold.
 """
 
 from __future__ import annotations
@@ -18,14 +19,23 @@ from sklearn.datasets import load_iris
 
 import deepforest
 
-ARCHIVE = Path(__file__).with_name("cascades-3044d69.tar.xz")
+FOLDER = Path(__file__).parent
 NAMES = ("cascade", "out-of-bag", "stack", "selector", "numbers", "mddf", "screening")
+NESTED = ("cascade", "stack", "selector", "numbers", "mddf", "screening")
 
 
 @pytest.fixture(scope="module")
 def old(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("old")
-    with tarfile.open(ARCHIVE) as archive:
+    return extracted("cascades-3044d69.tar.xz", tmp_path_factory.mktemp("old"))
+
+
+@pytest.fixture(scope="module")
+def nested(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return extracted("nested-4d8fc0e.tar.xz", tmp_path_factory.mktemp("nested"))
+
+
+def extracted(name: str, folder: Path) -> Path:
+    with tarfile.open(FOLDER / name) as archive:
         archive.extractall(folder, filter="data")
     return folder
 
@@ -48,6 +58,21 @@ def test_an_old_cascade_predicts_the_same(name: str, old: Path, tmp_path: Path) 
     # Saved by the code of today it is still the same.
     model.save(tmp_path)
     check(load(tmp_path), name, old)
+
+
+@pytest.mark.parametrize("name", NESTED)
+def test_an_old_model_of_several_cascades_predicts_the_same(
+    name: str, nested: Path, tmp_path: Path
+) -> None:
+    model = load(nested / name)
+    check(model, name, nested)
+    assert (len(model.cascades_), model.n_layers_) == (3, 2)
+    assert {record.scored_on for record in model.layer_records_} == {"blind"}
+    model.save(tmp_path)
+    check(load(tmp_path), name, nested)
+    # Fitted again it is one cascade.
+    x, y = load_iris(return_X_y=True)
+    assert len(model.fit(x, y).cascades_) == 1
 
 
 def check(model: Any, name: str, old: Path) -> None:

@@ -19,8 +19,10 @@ from sklearn.naive_bayes import GaussianNB
 
 from deepforest import CascadeForestClassifier, CascadeForestRegressor, MartSelector
 from deepforest._fit_jobs import FitEvent, FolderCheckpointer
+from deepforest._grow import Grown
 from deepforest._layer import unpack_fit
 from deepforest.persistence import Pack
+from tests.deepforest.scripted_scores import keeps_every_layer
 from tests.expect import refused
 
 FOREST = {"kind": "random_forest", "n_estimators": 4}
@@ -137,9 +139,10 @@ def test_what_a_killed_writer_left_beside_is_not_taken_for_a_result(
 
 SETTINGS = {"cv": 3, "max_layers": 2, "patience": 2, "random_state": 3}
 LEARNERS = [FOREST, {"kind": "completely_random_forest", "n_estimators": 4}, MART]
-# Three cascades share the fits of the first layer: one without each pair of folds.
-FITS_OF_LAYERS = (3, 6)
-FITS = sum(FITS_OF_LAYERS) * len(LEARNERS)
+# Three cascades are scored. They share the fits of the first layer: one without each pair of folds.
+SCORED = (3, 6)
+# Then one cascade learns all rows: a fit without each fold, in every layer that is kept.
+FINAL = 3
 
 SCRIPT = f"""
 import sys
@@ -194,16 +197,25 @@ def killed_when(state: str, times: int, folder: Path) -> Told:
     return told
 
 
+def in_layers(keys: set[str], *, final: bool) -> list[int]:
+    """Return how many of the fits are in each layer: of scored cascades, or of the final one."""
+    own = [key for key in keys if ("-fold-4-" in key) == final]
+    return [sum(key.startswith(f"layer-{number}-") for key in own) for number in (1, 2)]
+
+
 @pytest.mark.parametrize(
-    "kills",
+    ("kills", "dies_in_final"),
     [
-        [("finished", FITS // 2 + 1)],
-        pytest.param([("finished", 2), ("started", 6), ("finished", 6)], marks=pytest.mark.slow),
+        ([("finished", len(LEARNERS) * SCORED[0] + 5)], False),
+        ([("finished", len(LEARNERS) * sum(SCORED) + 5)], True),
+        pytest.param(
+            [("finished", 2), ("started", 6), ("finished", 6)], False, marks=pytest.mark.slow
+        ),
     ],
-    ids=["once", "again and again"],
+    ids=["while cascades are scored", "while all rows are learned", "again and again"],
 )
 def test_a_fit_that_is_killed_repeats_nothing_and_ends_the_same(
-    kills: list[tuple[str, int]], tmp_path: Path
+    kills: list[tuple[str, int]], dies_in_final: bool, tmp_path: Path
 ) -> None:
     finished: set[str] = set()
     for state, times in kills:
@@ -211,8 +223,14 @@ def test_a_fit_that_is_killed_repeats_nothing_and_ends_the_same(
         assert told["kept"] == finished
         assert told["started"].isdisjoint(finished)
         finished |= told["finished"]
-    in_first = {key for key in finished if key.startswith("layer-1-")}
-    assert len(finished) > len(in_first) == FITS_OF_LAYERS[0] * len(LEARNERS)  # died in the second
+    in_first, in_second = in_layers(finished, final=False)
+    assert in_first == len(LEARNERS) * SCORED[0]
+    if dies_in_final:
+        assert in_second == len(LEARNERS) * SCORED[1]
+        assert 0 < in_layers(finished, final=True)[0] < len(LEARNERS) * FINAL
+    else:
+        assert 0 < in_second < len(LEARNERS) * SCORED[1]
+        assert in_layers(finished, final=True) == [0, 0]
 
     x, y = digits()
     told = Told()
@@ -221,7 +239,10 @@ def test_a_fit_that_is_killed_repeats_nothing_and_ends_the_same(
     )
     assert told["kept"] == finished
     assert told["started"] == told["finished"]
-    assert len(told["kept"]) + len(told["finished"]) == FITS
+    assert told["started"].isdisjoint(finished)
+    every = told["kept"] | told["finished"]
+    assert in_layers(every, final=False) == [len(LEARNERS) * fits for fits in SCORED]
+    assert sum(in_layers(every, final=True)) == len(LEARNERS) * FINAL * model.n_layers_
 
     unbroken = CascadeForestClassifier(LEARNERS, **SETTINGS).fit(x, y)
     np.testing.assert_array_equal(model.predict_proba(x), unbroken.predict_proba(x))
@@ -296,27 +317,33 @@ def test_another_fit_takes_up_nothing(other: dict[str, Any], tmp_path: Path) -> 
     ids=lambda other: next(iter(other), "same"),
 )
 def test_what_does_not_change_the_fits_takes_them_up(other: dict[str, Any], tmp_path: Path) -> None:
-    _, first = fit(tmp_path)
+    # The first fit keeps both layers, so that the final cascade has both, whatever is kept later.
+    _, first = fit(tmp_path, scoring=keeps_every_layer())
     model, told = fit(tmp_path, **other)
     assert told["kept"] <= first["finished"]
-    n_fits = sum(learner.fits for record in model.layer_records_ for learner in record.learners)
-    assert len(told["kept"]) == n_fits
+    scored = sum(learner.fits for record in model.layer_records_ for learner in record.learners)
+    assert len(told["kept"]) == scored + 2 * FINAL * model.n_layers_
     assert not told["started"]
 
 
 def test_more_layers_are_grown_on_those_that_are_there(tmp_path: Path) -> None:
     _, first = fit(tmp_path, max_layers=1)
-    model, told = fit(tmp_path)
+    model, told = fit(tmp_path, scoring=keeps_every_layer())
+    assert model.n_layers_ == 2
     assert told["kept"] == first["finished"]
+    assert len(told["kept"]) == 2 * SCORED[0] + 2 * FINAL
     assert {key.split("-")[1] for key in told["started"]} == {"2"}
-    assert len(told["started"]) == 2 * FITS_OF_LAYERS[1]
-    np.testing.assert_array_equal(model.predict_proba(X), fit(None)[0].predict_proba(X))
+    assert len(told["started"]) == 2 * SCORED[1] + 2 * FINAL
+    unbroken, _ = fit(None, scoring=keeps_every_layer())
+    np.testing.assert_array_equal(model.predict_proba(X), unbroken.predict_proba(X))
 
 
 def test_a_fit_without_random_state_goes_on_where_it_was(tmp_path: Path) -> None:
     first, _ = fit(tmp_path, random_state=None)
     again, told = fit(tmp_path, random_state=None)
-    assert len(told["kept"]) == 2 * sum(FITS_OF_LAYERS[: len(again.layer_records_)])
+    scored = 2 * sum(SCORED[: len(again.layer_records_)])
+    assert len(told["kept"]) == scored + 2 * FINAL * again.n_layers_
+    assert not told["started"]
     np.testing.assert_array_equal(again.oof_output_, first.oof_output_)
 
 
@@ -327,16 +354,21 @@ def test_a_random_state_that_moved_on_is_another_seed(tmp_path: Path) -> None:
     assert fit(tmp_path, random_state=np.random.RandomState(3))[1]["kept"]
 
 
-def test_a_selector_that_chose_other_columns_starts_anew(tmp_path: Path) -> None:
+def test_a_selector_that_chose_other_columns_starts_anew(
+    tmp_path: Path, growths: list[Grown]
+) -> None:
     noise = np.random.default_rng(0).random((150, 8))
     chosen: set[tuple[int, ...]] = set()
     taken_up = 0
     for seed in range(4):
         selector = MartSelector(2, n_estimators=1, random_state=seed)
         model, told = fit(tmp_path, x=noise, selector=selector, max_layers=1)
-        own = {(number, *each.selected) for number, each in enumerate(model.cascades_)}
-        # Each cascade has selected columns itself: it has its own fits, two of each learner.
-        assert len(told["kept"]) == 2 * 2 * len(own & chosen)
+        cascades = [*growths[-1].scored, *model.cascades_]
+        own = {(number, *each.selected) for number, each in enumerate(cascades)}
+        # Each cascade has selected columns itself: it has its own fits, two of each learner; the
+        # final one, which is number 3, has three.
+        fits = [2 * (FINAL if number == 3 else 2) for number, *_ in own & chosen]
+        assert len(told["kept"]) == sum(fits)
         taken_up += len(told["kept"])
         chosen |= own
     assert len(chosen) > 3
@@ -389,9 +421,10 @@ def test_any_checkpointer_will_do() -> None:
         load, save = dict.get, dict.__setitem__
 
     memory = Memory()
-    fit(memory)
-    assert len(memory) == 2 * sum(FITS_OF_LAYERS)
-    assert len(fit(memory)[1]["kept"]) == 2 * sum(FITS_OF_LAYERS)
+    model, _ = fit(memory)
+    n_fits = 2 * sum(SCORED) + 2 * FINAL * model.n_layers_
+    assert len(memory) == n_fits
+    assert len(fit(memory)[1]["kept"]) == n_fits
     assert not fit(memory, random_state=9)[1]["kept"]
 
 
@@ -403,7 +436,8 @@ def test_regression_goes_on_as_well(tmp_path: Path) -> None:
         predicted.append(
             model.fit(X[:, :3], X[:, 3], checkpoint=tmp_path, listener=told).predict(X[:, :3])
         )
-    assert len(told["kept"]) == 2 * FITS_OF_LAYERS[0]
+    assert len(told["kept"]) == 2 * SCORED[0] + 2 * FINAL
+    assert not told["started"]
     np.testing.assert_array_equal(*predicted)
 
 

@@ -120,6 +120,19 @@ def test_every_decision_says_why(
     assert stopped == [*[False] * (len(reasons) - 1), True]
 
 
+def test_a_model_that_cannot_be_so_deep_keeps_fewer_layers() -> None:
+    growth = grown([0.5, 0.6, 0.7, 0.6])
+    assert growth.n_kept == growth.best == 3
+    growth.deepest = 1
+    assert growth.n_kept == 1
+    first, second, third, last = growth.decisions()
+    assert [each.kept for each in (first, second, third, last)] == [True, False, False, False]
+    assert "dropped" not in first.reason
+    for each in (second, third):
+        assert "dropped, since too few rows are left" in each.reason
+    assert "dropped, since layer 3 is the best" in last.reason
+
+
 # --- gains with their errors ---
 
 

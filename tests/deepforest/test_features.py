@@ -60,6 +60,40 @@ def test_views_that_are_first_asked_for_in_a_later_layer(augment: str) -> None:
     check_views(there, seen(augment, SECOND))
 
 
+@pytest.mark.parametrize("looks", [True, False])
+@pytest.mark.parametrize("augment", AUGMENT)
+def test_the_first_layer_of_another_cascade_sees_the_raw_features_only(
+    augment: str, looks: bool
+) -> None:
+    """Whether the vectors were looked at or only added."""
+    there = features(augment)
+    there.forget_vectors()  # there are none
+    check_views(there, VALUES)
+    raw_binner, raw_matrix, raw_dataset = there.binner, there.binned(), there.dataset()
+    for vectors in (FIRST, SECOND):
+        there.add(vectors)
+        if looks:
+            check_views(there, seen(augment, vectors))
+        there.forget_vectors()
+        assert there.vectors is None
+        assert there.vector_binner is None
+        check_views(there, VALUES)
+        assert there.binner is raw_binner
+        assert there.dataset() is raw_dataset
+        # With "stack" the vectors have taken the columns of the raw bins: these are made again.
+        assert (there.binned() is raw_matrix) == (augment != "stack")
+    there.add(SECOND)
+    check_views(there, seen(augment, SECOND))
+
+
+@pytest.mark.parametrize("augment", AUGMENT)
+def test_vectors_that_are_forgotten_before_any_view_was_asked_for(augment: str) -> None:
+    there = features(augment)
+    there.add(FIRST)
+    there.forget_vectors()
+    check_views(there, VALUES)
+
+
 @pytest.mark.parametrize("augment", ["concat", "none"])
 def test_views_of_the_raw_features_are_made_once(
     augment: str, monkeypatch: pytest.MonkeyPatch

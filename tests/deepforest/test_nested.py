@@ -1,4 +1,7 @@
-"""Nested folds: cascades that are blind to rows, honest scores, groups, times, shared fits."""
+"""Nested folds: cascades that are blind to rows, honest scores, groups, times, shared fits.
+
+Cascades that are blind to rows decide; the model is one cascade that learned all rows.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import load_iris
 from sklearn.metrics import roc_auc_score
 from sklearn.naive_bayes import GaussianNB
@@ -27,8 +30,12 @@ from deepforest import (
     preset,
 )
 from deepforest._cascade import FittedCascade
+from deepforest._grow import Grown, best_temperature
 from deepforest._layer import Layer
-from deepforest.metrics import METRICS
+from deepforest.arithmetic import temper
+from deepforest.cascade import mixture_weights
+from deepforest.learners import Target
+from deepforest.metrics import METRICS, REGRESSION_METRICS
 from tests.deepforest.scripted_scores import keeps_every_layer
 from tests.expect import assert_same_bits, refused
 
@@ -81,7 +88,7 @@ BLIND: dict[str, tuple[Any, int]] = {
 
 @pytest.mark.parametrize("name", BLIND)
 def test_rows_of_a_fold_change_nothing_in_the_cascade_that_is_blind_to_it(
-    name: str, every_third: None
+    name: str, every_third: None, growths: list[Grown]
 ) -> None:
     """Other labels and other features of these rows: the same trees, to the last bit."""
     model, n_layers = BLIND[name]
@@ -92,20 +99,20 @@ def test_rows_of_a_fold_change_nothing_in_the_cascade_that_is_blind_to_it(
     # The same values, so that the bins are the same. LightGBM bins the vectors of all rows.
     for column in range(x.shape[1] if "mart" not in str(model.learners) else 0):
         x[rows, column] = rng.permutation(x[rows, column])
-    first, second = (
+    for data in ((X, Y), (x, y)):
         copy.deepcopy(model).set_params(scoring=keeps_every_layer(), **THREE_LAYERS).fit(*data)
-        for data in ((X, Y), (x, y))
-    )
-    assert first.n_layers_ >= n_layers
-    assert second.n_layers_ >= n_layers
+    first, second = growths
+    assert len(first.scored) == len(second.scored) == 3
+    one, other = first.scored[blind], second.scored[blind]
+    np.testing.assert_array_equal(one.selected, other.selected)
+    assert min(len(one.layers), len(other.layers)) >= n_layers
     for number in range(n_layers):
-        one, other = (each.cascades_[blind].layers[number] for each in (first, second))
-        assert fingerprint(one) == fingerprint(other), f"layer {number + 1}"
-    np.testing.assert_array_equal(first.cascades_[blind].selected, second.cascades_[blind].selected)
-    # The other cascades have learned from these rows.
-    for number in (0, 2):
-        one, other = (each.cascades_[number].layers[0] for each in (first, second))
-        assert fingerprint(one) != fingerprint(other)
+        same = fingerprint(one.layers[number]) == fingerprint(other.layers[number])
+        assert same, f"layer {number + 1}"
+    # The other cascades have learned from these rows, and the final one has.
+    learned = [(first.scored[number], second.scored[number]) for number in (0, 2)]
+    for one, other in (*learned, (first.cascades[0], second.cascades[0])):
+        assert fingerprint(one.layers[0]) != fingerprint(other.layers[0])
 
 
 def fingerprint(layer: Layer) -> list[bytes]:
@@ -271,6 +278,24 @@ def test_no_group_is_in_two_folds_in_any_layer(make: Any, kind: str, watched: An
     # Each row is new to one cascade, through all its layers.
     np.testing.assert_array_equal(np.sort(np.concatenate(blind)), np.arange(120))
     assert np.isfinite(model.oof_output_).all()
+    # One more has learned all of them, and has whole groups in its folds too.
+    assert sorted({cascade for layer, cascade, _ in numbers if layer > 1}) == [1, 2, 3, 4]
+    check_learned_all_rows(numbers, 4, folds=3)
+
+
+def check_learned_all_rows(
+    numbers: list[tuple[int, int, int]], cascade: int, *, folds: int
+) -> None:
+    """In each layer every row is left out by one of the fits of the final cascade."""
+    for layer in (1, 2, 3):
+        own = [
+            rows
+            for rows, (one, another, _) in zip(Watcher.learned, numbers, strict=True)
+            if (one, another) == (layer, cascade)
+        ]
+        assert len(own) == folds
+        times_learned = np.bincount(np.concatenate(own), minlength=120)
+        np.testing.assert_array_equal(times_learned, folds - 1)
 
 
 @pytest.mark.parametrize("resampling", ["nested", "per_layer"])
@@ -297,23 +322,21 @@ def test_rows_are_scored_by_cascades_that_learned_earlier_rows_only(
 ) -> None:
     times = np.unique(np.asarray(TIMES[kind]), return_inverse=True)[1]
     model, numbers = watched(times=TIMES[kind])
-    cascades = sorted({cascade for _, cascade, _ in numbers})
-    assert cascades == [1, 2, 3, 4]
+    # Three blocks are scored; the final cascade learns all four, and is numbered after them.
+    assert sorted({cascade for _, cascade, _ in numbers}) == [1, 2, 3, 5]
+    check_learned_all_rows(numbers, 5, folds=4)
     scored: list[int] = []
-    for cascade in cascades:
+    for cascade in (1, 2, 3):
         fits = [number for number, (_, one, _) in enumerate(numbers) if one == cascade]
         learned = np.unique(np.concatenate([Watcher.learned[fit] for fit in fits]))
         predicted = np.unique(np.concatenate([Watcher.predicted[fit] for fit in fits]))
         blind = np.setdiff1d(predicted, learned)
-        if cascade == 4:
-            # The cascade that is deployed has learned from all rows.
-            np.testing.assert_array_equal(learned, np.arange(120))
-            assert len(blind) == 0
-            continue
         assert times[blind].min() > times[learned].max()
         scored += blind.tolist()
     assert len(model.cascades_) == 1
+    assert len(model.cascades_[0].layers) == model.n_layers_ == 3
     known = np.isfinite(model.oof_output_).all(axis=1)
+    np.testing.assert_array_equal(np.isnan(model.oof_output_).all(axis=1), ~known)
     np.testing.assert_array_equal(np.flatnonzero(known), np.sort(scored))
     assert 20 < (~known).sum() < 45
     assert times[~known].max() < times[known].min()
@@ -352,7 +375,7 @@ def test_times_need_nested_folds() -> None:
         CascadeForestClassifier([FOREST], resampling="per_layer").fit(X, Y, times=np.arange(150))
 
 
-# --- what is deployed is what was scored ---
+# --- the rows that are scored, and the model that learns all of them ---
 
 
 def alone(model: Any, cascade: FittedCascade, x: np.ndarray) -> np.ndarray:
@@ -387,7 +410,7 @@ KINDS: dict[str, Any] = {
 @pytest.mark.parametrize(("n_layers", "n_equal"), [(1, 1.0), (3, 0.95)])
 @pytest.mark.parametrize("name", KINDS)
 def test_the_output_of_a_row_in_the_fit_is_that_of_the_cascade_that_is_blind_to_it(
-    name: str, n_layers: int, n_equal: float, every_third: None
+    name: str, n_layers: int, n_equal: float, every_third: None, growths: list[Grown]
 ) -> None:
     """In deeper layers, a class vector at the very edge of a bin may be rounded to either side."""
     x, y = three_clouds()
@@ -395,43 +418,155 @@ def test_the_output_of_a_row_in_the_fit_is_that_of_the_cascade_that_is_blind_to_
         y = y + x[:, 0] ** 2
     settings = {**THREE_LAYERS, "max_layers": n_layers, "scoring": keeps_every_layer()}
     model = KINDS[name].set_params(**settings).fit(x, y)
-    assert len(model.cascades_) == 3
+    scored = growths[0].scored
+    assert len(scored) == 3
     assert min(n_layers, 2) <= model.n_layers_ <= n_layers
-    for fold, cascade in enumerate(model.cascades_):
+    for fold, cascade in enumerate(scored):
+        assert len(cascade.layers) == model.n_layers_
         own = slice(fold, None, 3)
         expected = alone(model, cascade, x)[own]
         equal = np.isclose(model.oof_output_[own], expected, rtol=1e-4, atol=1e-6).all(axis=1)
         assert equal.mean() >= n_equal
 
 
-@pytest.mark.parametrize(
-    "make", [CascadeForestClassifier, MarginForestClassifier, CascadeForestRegressor]
-)
-def test_a_prediction_is_the_mean_of_the_cascades(make: Any) -> None:
-    own = {} if make is CascadeForestRegressor else {"calibrate": False}
-    model = make([FOREST, MART], **THREE_LAYERS, **own).fit(X, Y)
-    of_cascades = [alone(model, cascade, X) for cascade in model.cascades_]
-    # The layers of mdDF are weighted in each cascade: the sums of these weights differ a little.
-    tolerance = 0.01 if make is MarginForestClassifier else 1e-6
-    np.testing.assert_allclose(model._predict(X), np.mean(of_cascades, axis=0), atol=tolerance)
-    assert not np.allclose(of_cascades[0], of_cascades[1])
+@pytest.mark.parametrize("name", KINDS)
+def test_the_model_is_one_cascade_whether_it_is_grown_after_the_others_or_beside_them(
+    name: str, growths: list[Grown]
+) -> None:
+    """With validation rows it grows beside them: the model itself is scored on these rows."""
+    x, y = three_clouds()
+    if name == "numbers":
+        y = y + x[:, 0] ** 2
+    finals = []
+    for validation in (None, (x[::2] + 0.1, y[::2])):
+        settings = {**THREE_LAYERS, "scoring": keeps_every_layer()}
+        model = copy.deepcopy(KINDS[name]).set_params(**settings).fit(x, y, validation=validation)
+        [final] = model.cascades_
+        assert 2 <= len(final.layers) == model.n_layers_ <= 3
+        assert sum(record.kept for record in model.layer_records_) == model.n_layers_
+        assert final.layers[0].binner is None
+        scored = growths[-1].scored
+        assert len(scored) == 3
+        for number, layer in enumerate(final.layers):
+            # A fit without each fold; those of the others are blind to one fold more.
+            assert {len(models) for models in layer.models} == {1 if name == "out of bag" else 3}
+            of_scored = [each.layers[number] for each in scored]
+            assert {each.n_features for each in of_scored} == {layer.n_features}
+            assert {each.temperature for each in of_scored} == {layer.temperature}
+            assert {each.threshold for each in of_scored} == {layer.threshold}
+        finals.append(final)
+    for after, beside in zip(finals[0].layers, finals[1].layers, strict=True):
+        assert fingerprint(after) == fingerprint(beside)
+        np.testing.assert_array_equal(after.coefficients, beside.coefficients)
+        np.testing.assert_array_equal(after.alphas, beside.alphas)
+        assert (after.threshold, after.temperature) == (beside.threshold, beside.temperature)
 
 
-def test_models_that_cascades_share_are_saved_once_and_loaded_once(tmp_path: Path) -> None:
+def test_a_whole_fit_is_what_one_computes_by_hand(every_third: None) -> None:
+    learners = [GaussianNB(), GaussianNB(var_smoothing=0.3)]
+    x, y = three_clouds()
+    model = CascadeForestClassifier(
+        learners, combine="weighted", pass_on="vectors", scoring=keeps_every_layer(), **THREE_LAYERS
+    ).fit(x, y)
+    assert model.n_layers_ == 3
+    rows, fold = np.arange(240), np.arange(240) % 3
+    # One cascade is blind to each fold, and the last one to none.
+    training = [*(fold != blind for blind in range(3)), fold < 3]
+    seen, new = [x] * 4, x + 0.1
+    seen_of_new = new
+    for layer in model.cascades_[0].layers:
+        vectors = []
+        for own, columns in zip(training, seen, strict=True):
+            models = fitted_by_fold(learners, columns, y, own, fold)
+            vectors.append(vectors_by_hand(models, columns, own, fold))
+        # The last models are those of all rows; rows that are new to them get the mean.
+        of_new = vectors_by_hand(models, seen_of_new, np.zeros(240, bool), fold)
+        # Weights and temperature come from the rows that are new to a cascade.
+        blind = np.stack([vectors[fold[row]][:, row] for row in rows], axis=1)
+        of_true_class = blind[:, rows, y].T
+        np.testing.assert_allclose(layer.coefficients, mixture_weights(of_true_class), atol=1e-5)
+        output = np.zeros((240, 3))
+        for number in range(3):
+            weights = mixture_weights(of_true_class[fold != number])
+            output[fold == number] = np.tensordot(weights, blind[:, fold == number], 1)
+        temperature = best_temperature(output, y, None)
+        assert layer.temperature == pytest.approx(temperature, abs=1e-3)
+        seen = [np.hstack([x, *each]) for each in vectors]
+        seen_of_new = np.hstack([new, *of_new])
+    np.testing.assert_allclose(model.oof_output_, temper(output, temperature), atol=1e-3)
+    of_model = np.tensordot(layer.coefficients, of_new, 1)
+    np.testing.assert_allclose(model.predict_proba(new), temper(of_model, temperature), atol=1e-3)
+
+
+def fitted_by_fold(
+    learners: list[Any], columns: np.ndarray, y: np.ndarray, training: np.ndarray, fold: np.ndarray
+) -> list[dict[int, Any]]:
+    """Return for each learner its models by the fold that they left out of the training rows."""
+    by_learner = []
+    for learner in learners:
+        models = {}
+        for left_out in np.unique(fold[training]):
+            rows = training & (fold != left_out)
+            models[int(left_out)] = clone(learner).fit(columns[rows], y[rows])
+        by_learner.append(models)
+    return by_learner
+
+
+def vectors_by_hand(
+    by_learner: list[dict[int, Any]], columns: np.ndarray, training: np.ndarray, fold: np.ndarray
+) -> np.ndarray:
+    """Return vectors: of training rows from the model that left them out, of others the mean."""
+    vectors = []
+    for models in by_learner:
+        own = np.mean([model.predict_proba(columns) for model in models.values()], axis=0)
+        for left_out, model in models.items():
+            rows = training & (fold == left_out)
+            if rows.any():
+                own[rows] = model.predict_proba(columns[rows])
+        vectors.append(own)
+    return np.stack(vectors).astype(np.float32)
+
+
+def test_the_model_is_saved_and_loaded_as_one_cascade(tmp_path: Path) -> None:
     settings = {**THREE_LAYERS, "cv": 4, "max_layers": 2}
     model = CascadeForestClassifier([FOREST, MART], scoring=keeps_every_layer(), **settings)
     model.fit(X, Y).save(tmp_path)
     names = json.loads((tmp_path / "forest.json").read_text())["content"]["packs"]
+    assert not [name for name in names if name.startswith("cascade-")]
+    for layer in (1, 2):
+        for learner in (1, 2):
+            part = f"layer-{layer}-learner-{learner}-fold-"
+            assert sum(part in name for name in names) == 4
+    loaded = CascadeForestClassifier.load(tmp_path)
+    assert_same_bits(loaded.predict_proba(X), model.predict_proba(X))
+    assert_same_bits(loaded.transform(X, 1), model.transform(X, 1))
+
+
+def test_a_saved_model_of_several_cascades_predicts_their_mean(
+    growths: list[Grown], tmp_path: Path
+) -> None:
+    """Earlier versions deployed the cascades that are blind to a fold."""
+    settings = {**THREE_LAYERS, "cv": 4, "max_layers": 2, "calibrate": False}
+    model = CascadeForestClassifier([FOREST, MART], scoring=keeps_every_layer(), **settings)
+    model.fit(X, Y)
+    model.cascades_ = growths[0].scored
+    model.save(tmp_path)
+    names = json.loads((tmp_path / "forest.json").read_text())["content"]["packs"]
+    # Models that cascades share are saved once, and loaded once.
     for layer, n_fits in ((1, 4 * 3 // 2), (2, 4 * 3)):
         for learner in (1, 2):
             part = f"layer-{layer}-learner-{learner}-fold-"
             assert sum(part in name for name in names) == n_fits
     loaded = CascadeForestClassifier.load(tmp_path)
-    assert_same_bits(loaded.predict_proba(X), model.predict_proba(X))
-    assert_same_bits(loaded.transform(X, 1), model.transform(X, 1))
+    assert len(loaded.cascades_) == 4
     for layer, n_models in ((0, 6), (1, 12)):
         found = {id(each) for one in loaded.cascades_ for each in one.layers[layer].models[0]}
         assert len(found) == n_models
+    of_cascades = [alone(model, cascade, X) for cascade in model.cascades_]
+    np.testing.assert_allclose(loaded.predict_proba(X), np.mean(of_cascades, axis=0), atol=1e-6)
+    assert_same_bits(loaded.predict_proba(X), model.predict_proba(X))
+    assert_same_bits(loaded.transform(X, 1), model.transform(X, 1))
+    assert not np.allclose(of_cascades[0], of_cascades[1])
 
 
 def test_a_loaded_cascade_of_times_has_one_cascade(tmp_path: Path) -> None:
@@ -440,6 +575,112 @@ def test_a_loaded_cascade_of_times_has_one_cascade(tmp_path: Path) -> None:
     loaded = CascadeForestClassifier.load(tmp_path)
     assert len(loaded.cascades_) == 1
     assert_same_bits(loaded.predict_proba(X), model.predict_proba(X))
+
+
+# --- with many rows fewer cascades are scored ---
+
+
+@pytest.fixture
+def enough(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], None]:
+    """Return a function that sets how many blind rows, and rows of rare classes, are enough."""
+
+    def set_enough(rows: int, of_rare_classes: int) -> None:
+        monkeypatch.setattr(_resampling, "ENOUGH_ROWS", rows)
+        monkeypatch.setattr(_resampling, "ENOUGH_OF_RARE_CLASSES", of_rare_classes)
+
+    return set_enough
+
+
+# In each of five folds of 30 rows, 15 or 6 are outside of the most frequent class, or 20.
+HALF, FEW = np.arange(150) % 2, (np.arange(150) % 5 == 0).astype(int)
+THIRDS = np.arange(150) % 3
+
+
+@pytest.mark.parametrize(
+    ("rows", "rare", "classes", "n_scored"),
+    [
+        (30, 0, HALF, 1),
+        (31, 0, HALF, 2),
+        (60, 0, HALF, 2),
+        (120, 0, HALF, 4),
+        (121, 0, HALF, 5),
+        (10**9, 0, HALF, 5),
+        (1, 15, HALF, 1),
+        (1, 16, HALF, 2),
+        (1, 6, FEW, 1),
+        (1, 15, FEW, 3),
+        (61, 12, FEW, 3),
+        (1, 25, FEW, 5),
+        (1, 20, THIRDS, 1),
+        (1, 21, THIRDS, 2),
+        # Numbers have no classes.
+        (31, 10**9, None, 2),
+    ],
+)
+def test_as_many_cascades_are_scored_as_it_takes(
+    rows: int, rare: int, classes: np.ndarray | None, n_scored: int, enough: Any
+) -> None:
+    enough(rows, rare)
+    target = Target(np.linspace(0, 1, 150), 0)
+    if classes is not None:
+        target = Target(classes, int(classes.max()) + 1)
+    scored, final = _resampling.nested(np.arange(150), target, 5, 0, None)
+    assert len(scored) == n_scored
+    assert final is not None
+    assert final.is_final
+    assert len(final.folds or []) == 5
+    np.testing.assert_array_equal(final.training, np.arange(150))
+    np.testing.assert_array_equal(np.sort(np.concatenate(final.folds or [])), np.arange(150))
+    for cascade, fold in zip(scored, final.folds or [], strict=False):
+        np.testing.assert_array_equal(cascade.blind, fold)
+        np.testing.assert_array_equal(cascade.scored, fold)
+        np.testing.assert_array_equal(cascade.training, np.setdiff1d(np.arange(150), fold))
+
+
+def test_two_folds_are_both_scored(enough: Any) -> None:
+    enough(1, 1)
+    scored, _ = _resampling.nested(np.arange(150), Target(HALF, 2), 2, 0, None)
+    np.testing.assert_array_equal(np.sort([*scored[0].blind, *scored[1].blind]), np.arange(150))
+
+
+@pytest.mark.parametrize(("rows", "n_scored"), [(1, 1), (51, 2), (101, 3)])
+@pytest.mark.parametrize("name", KINDS)
+def test_rows_that_no_scored_cascade_is_blind_to_have_no_output(
+    name: str, rows: int, n_scored: int, every_third: None, enough: Any, growths: list[Grown]
+) -> None:
+    enough(rows, 1)
+    x, y = (each[:150] for each in three_clouds())
+    measure = METRICS["log_loss"]
+    if name == "numbers":
+        y = y + x[:, 0] ** 2
+        measure = REGRESSION_METRICS["rmse"]
+    settings = {**THREE_LAYERS, "max_layers": 2, "scoring": measure.name}
+    model = copy.deepcopy(KINDS[name]).set_params(**settings).fit(x, y)
+    assert len(growths[0].scored) == n_scored
+    known = np.arange(150) % 3 < n_scored
+    np.testing.assert_array_equal(np.isnan(model.oof_output_).any(axis=1), ~known)
+    np.testing.assert_array_equal(np.isnan(model.oof_output_).all(axis=1), ~known)
+    # Scores are those of these rows.
+    record = model.layer_records_[model.n_layers_ - 1]
+    assert model.layer_records_[0].rows_in == known.sum()
+    assert record.score == pytest.approx(measure(y[known], model.oof_output_[known], None))
+    # The model has learned the others too. What one scored cascade has shown is all it needs.
+    first, [final] = growths[0].scored[0], model.cascades_
+    for own, other in zip(final.layers, first.layers, strict=True):
+        assert fingerprint(own) != fingerprint(other)
+        if n_scored == 1:
+            np.testing.assert_array_equal(own.coefficients, other.coefficients)
+            np.testing.assert_array_equal(own.alphas, other.alphas)
+
+
+def test_rows_of_weight_zero_are_not_among_the_rows_that_are_enough(enough: Any) -> None:
+    enough(26, 1)
+    weights = np.where(np.arange(150) < 75, 0.0, 1.0)
+    model = CascadeForestClassifier([FOREST], **THREE_LAYERS).fit(X, HALF, weights)
+    known = np.isfinite(model.oof_output_).all(axis=1)
+    # Of the three folds of 25 rows two are scored.
+    assert known.sum() == model.layer_records_[0].rows_in == 50
+    assert not known[:75].any()
 
 
 # --- scores ---

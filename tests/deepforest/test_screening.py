@@ -10,12 +10,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import load_digits, load_iris
 
 from deepforest import ScreenedForestClassifier, preset
 from deepforest.forest.forest import grow_forest
 from deepforest.learners import forests
+from deepforest.metrics import METRICS
 from deepforest.screening import confidence_threshold, tree_factor
+from tests.deepforest.scripted_scores import keeps_every_layer
 
 FEW = [
     {"kind": "random_forest", "n_estimators": 10},
@@ -140,6 +143,49 @@ def test_stages_of_rows_that_left_stay_as_they_are() -> None:
     for number in range(1, len(stages)):
         gone = left_at <= number
         np.testing.assert_array_equal(stages[number][gone], stages[number - 1][gone])
+
+
+# --- the cascade that learns all rows ---
+
+
+class SureWithManyRows(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Predicts what column 1 says; column 0 is how sure it is, unless it learned many rows."""
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> SureWithManyRows:  # noqa: N803
+        self.classes_, self.n_rows_ = np.array([0, 1]), len(y)
+        return self
+
+    def predict_proba(self, X: np.ndarray) -> np.ndarray:  # noqa: N803
+        sure = X[:, 0] if self.n_rows_ <= 60 else np.full(len(X), 0.97)
+        sure = sure + 0.01 * (X.shape[1] > 2)  # another output in later layers
+        return np.where(X[:, [1]] == self.classes_, sure[:, None], 1 - sure[:, None])
+
+
+def test_too_few_rows_in_the_cascade_that_learns_all_of_them() -> None:
+    """With more rows to learn from it is surer, and all its rows leave after layer 1."""
+    y = np.arange(120) // 4 % 2
+    # Half of the rows are sure. The others are not, and every second of these is wrong.
+    sure = np.array([0.95, 0.8, 0.6, 0.6])[np.arange(120) % 4]
+    told = np.where(np.arange(120) % 4 == 3, 1 - y, y)
+    model = ScreenedForestClassifier(
+        [SureWithManyRows()],
+        error_share=0.5,
+        cv=3,
+        max_layers=2,
+        scoring=keeps_every_layer(),
+        random_state=0,
+    ).fit(np.column_stack([sure, told]), y)
+    first, second = model.layer_records_
+    assert (first.rows_in, first.rows_out, second.rows_in) == (120, 30, 90)
+    assert len(model.cascades_[0].layers) == model.n_layers_ == 1
+    assert [first.kept, second.kept] == [True, False]
+    assert "dropped" not in first.reason
+    assert "is better" in second.reason
+    assert "dropped, since too few rows are left" in second.reason
+    # What is reported is what is deployed: one layer.
+    loss = METRICS["log_loss"](y, model.oof_output_, None)
+    assert first.blind["log_loss"] == pytest.approx(loss)
+    assert second.blind["log_loss"] != pytest.approx(loss)
 
 
 # --- the number of trees ---

@@ -3,8 +3,8 @@
 - ``preset_info``     a preset's title, description, learners and params, named as in the node
 - ``learner_text``    a learner in one line
 - ``needs_folds``     whether the number of folds has an effect
-- ``fit_count_text``  "4 learners in 5 cascades: 40 fits in layer 1, 80 in each later layer, up to
-  10 layers"
+- ``fit_count_text``  "4 learners: up to 40 fits in layer 1 and 80 in each later layer to score,
+  then 20 per layer on all rows, up to 10 layers"
 
 The learning library is imported when it is first needed: it takes a moment to load.
 """
@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from engine.text import counted
 from ui.studio.forms.fields import FieldSpec, display_text, specs_of
@@ -151,16 +151,13 @@ def fit_count_text(params: Mapping[str, Any]) -> str | None:
     is_wrong = vectors not in ("folds", "oob") or resampling not in ("nested", "per_layer")
     if folds is None or layers is None or counts is None or is_wrong:
         return None
-    out_of_bag, nested = vectors == "oob", resampling == "nested"
     # With a selector each cascade sees other columns, so that they cannot share fits.
-    shares = params.get("select_features") is None
-    fits = _fits(counts, out_of_bag, folds, nested=nested, shares=shares)
-    text = f"{_terms(counts, out_of_bag, folds, nested=nested)} = {_in_layers(*fits)}"
+    shares = params.get("select_features") is None and folds > 2
+    fit_count = _FitCount(folds, vectors == "oob", resampling == "nested", shares)
+    text = fit_count.text(counts)
     if not params.get("learners"):
-        many = _learner_counts(info.learners_of_many_classes) or counts
-        many_fits = _fits(many, out_of_bag, folds, nested=nested, shares=shares)
-        if many_fits != fits:
-            more = f"{_terms(many, out_of_bag, folds, nested=nested)} = {_in_layers(*many_fits)}"
+        more = fit_count.text(_learner_counts(info.learners_of_many_classes) or counts)
+        if more != text:
             text += f" with up to {info.max_classes} classes; {more} with more"
     return f"{text}, up to {counted(layers, 'layer')}"
 
@@ -196,44 +193,52 @@ def _learner_counts(learners: Any) -> tuple[int, int] | None:
     return with_bags, without
 
 
-def _fits(
-    counts: tuple[int, int], out_of_bag: bool, folds: int, *, nested: bool, shares: bool
-) -> tuple[int, int]:
-    """Return the number of fits in layer 1, and in each later layer.
+class _FitCount(NamedTuple):
+    """Count the fits of learners; ``counts`` says how many of them have bags, and how many not."""
 
-    Out of bag, a learner with bags is fitted once per cascade; every other learner once per fold of
-    each cascade. Nested, there is a cascade per fold, which learns the other folds.
-    """
-    with_bags, without = counts
-    cascades, inner = (folds, max(folds - 1, 2)) if nested else (1, folds)
-    by_fold = cascades * inner
-    # In layer 1 the fit without two folds serves both cascades that are blind to one of them.
-    by_fold_first = by_fold // 2 if nested and shares and folds > 2 else by_fold
-    if out_of_bag:
-        later = with_bags * cascades + without * by_fold
-        return with_bags * cascades + without * by_fold_first, later
-    total = with_bags + without
-    return total * by_fold_first, total * by_fold
+    folds: int
+    out_of_bag: bool
+    nested: bool
+    shares: bool
+    """Whether cascades share the fits of layer 1: one without each pair of folds."""
 
+    def text(self, counts: tuple[int, int]) -> str:
+        """Return learners and fits in words."""
+        once = self._fits(counts, self.folds)
+        if not self.nested:
+            return f"{self._terms(counts)} = {counted(once, 'fit')} per layer"
+        # A cascade is blind to one fold and learns the others; one of two folds is divided again.
+        inner = max(self.folds - 1, 2)
+        later = self._fits(counts, inner, self.folds)
+        first = self._fits(counts, inner, self.folds, self.shares)
+        scored = f"{counted(first, 'fit')} per layer"
+        if first != later:
+            scored = f"{counted(first, 'fit')} in layer 1 and {later:,} in each later layer"
+        # With many rows fewer cascades are scored.
+        learners = counted(sum(counts), "learner")
+        return f"{learners}: up to {scored} to score, then {once:,} per layer on all rows"
 
-def _in_layers(first: int, later: int) -> str:
-    """Return the number of fits in words."""
-    if first == later:
-        return f"{counted(first, 'fit')} per layer"
-    return f"{counted(first, 'fit')} in layer 1, {later:,} in each later layer"
+    def _fits(
+        self, counts: tuple[int, int], folds: int, cascades: int = 1, shared: bool = False
+    ) -> int:
+        """Return the number of fits in a layer of some cascades.
 
+        Out of bag, a learner with bags is fitted once per cascade; every other learner once per
+        fold of each cascade. A ``shared`` fit serves two cascades.
+        """
+        with_bags, without = counts
+        by_fold = cascades * folds // (2 if shared else 1)
+        return with_bags * (cascades if self.out_of_bag else by_fold) + without * by_fold
 
-def _terms(counts: tuple[int, int], out_of_bag: bool, folds: int, *, nested: bool) -> str:
-    """Return what the fits are made of: learners, folds and cascades."""
-    with_bags, without = counts
-    total, fold_text = counted(with_bags + without, "learner"), counted(folds, "fold")
-    if nested:
-        return f"{total} in {counted(folds, 'cascade')}"
-    if not out_of_bag:
-        return f"{total} × {fold_text}"
-    if not without:
-        return f"{total} out of bag"
-    if not with_bags:
-        return f"{total} × {fold_text} (MART has no bags)"
-    once, per_fold = counted(with_bags, "learner"), counted(without, "learner")
-    return f"{once} out of bag + {per_fold} × {fold_text}"
+    def _terms(self, counts: tuple[int, int]) -> str:
+        """Return what the fits of a single cascade are made of: learners and folds."""
+        with_bags, without = counts
+        total, folds = counted(with_bags + without, "learner"), counted(self.folds, "fold")
+        if not self.out_of_bag:
+            return f"{total} × {folds}"
+        if not without:
+            return f"{total} out of bag"
+        if not with_bags:
+            return f"{total} × {folds} (MART has no bags)"
+        once, per_fold = counted(with_bags, "learner"), counted(without, "learner")
+        return f"{once} out of bag + {per_fold} × {folds}"

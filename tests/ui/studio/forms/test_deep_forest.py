@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
+from sklearn.datasets import load_iris
 
-from deepforest._layer import n_fits
+from deepforest import CascadeForestClassifier, MartSelector
+from deepforest._fit_jobs import FitEvent
 from deepforest.learners import make_learners
 from deepforest.presets import PRESETS, preset
 from nodes.deep_forest import DeepForestParams, _learner_params
+from tests.deepforest.scripted_scores import keeps_every_layer
 from ui.studio.forms.cards import duplicated, moved, removed, with_kind
 from ui.studio.forms.fields import specs_of
 from ui.studio.forms.fit_count import (
@@ -29,33 +33,37 @@ PER_LAYER = {"resampling": "per_layer"}
     [
         (
             {},
-            "4 learners in 5 cascades = 40 fits in layer 1, 80 in each later layer with up to 4 "
-            "classes; 3 learners in 5 cascades = 30 fits in layer 1, 60 in each later layer with "
-            "more, up to 10 layers",
+            "4 learners: up to 40 fits in layer 1 and 80 in each later layer to score, then 20 per "
+            "layer on all rows with up to 4 classes; 2 learners: up to 20 fits in layer 1 and 40 "
+            "in each later layer to score, then 10 per layer on all rows with more, up to 10 "
+            "layers",
         ),
         (
             {"select_features": 9},
-            "4 learners in 5 cascades = 80 fits per layer with up to 4 classes; "
-            "3 learners in 5 cascades = 60 fits per layer with more, up to 10 layers",
+            "4 learners: up to 80 fits per layer to score, then 20 per layer on all rows with up "
+            "to 4 classes; 2 learners: up to 40 fits per layer to score, then 10 per layer on all "
+            "rows with more, up to 10 layers",
         ),
         (
             {"class_vectors": "oob"},
-            "4 learners in 5 cascades = 25 fits in layer 1, 35 in each later layer with up to 4 "
-            "classes; 3 learners in 5 cascades = 15 fits per layer with more, up to 10 layers",
+            "4 learners: up to 25 fits in layer 1 and 35 in each later layer to score, then 8 per "
+            "layer on all rows with up to 4 classes; 2 learners: up to 10 fits per layer to score, "
+            "then 2 per layer on all rows with more, up to 10 layers",
         ),
         (
             {"learners": [FOREST, MART], "folds": 2},
-            "3 learners in 2 cascades = 12 fits per layer, up to 10 layers",
+            "3 learners: up to 12 fits per layer to score, then 6 per layer on all rows, up to 10 "
+            "layers",
         ),
         (
             {"folds": 3, "max_layers": 1} | PER_LAYER,
             "4 learners × 3 folds = 12 fits per layer with up to 4 classes; "
-            "3 learners × 3 folds = 9 fits per layer with more, up to 1 layer",
+            "2 learners × 3 folds = 6 fits per layer with more, up to 1 layer",
         ),
         (
             {"class_vectors": "oob"} | PER_LAYER,
             "3 learners out of bag + 1 learner × 5 folds = 8 fits per layer with up to 4 classes; "
-            "3 learners out of bag = 3 fits per layer with more, up to 10 layers",
+            "2 learners out of bag = 2 fits per layer with more, up to 10 layers",
         ),
         (
             {"preset": "gcforest", "class_vectors": "oob"} | PER_LAYER,
@@ -72,7 +80,7 @@ PER_LAYER = {"resampling": "per_layer"}
         (
             {"learners": []} | PER_LAYER,
             "4 learners × 5 folds = 20 fits per layer with up to 4 classes; "
-            "3 learners × 5 folds = 15 fits per layer with more, up to 10 layers",
+            "2 learners × 5 folds = 10 fits per layer with more, up to 10 layers",
         ),
         (
             {"learners": [FOREST, MART], "class_vectors": "oob", "folds": 7} | PER_LAYER,
@@ -97,24 +105,46 @@ def test_what_settings_amount_to(params: dict[str, Any], said: str | None):
     assert fit_count_text(params) == said
 
 
+FEW_TREES = [{**FOREST, "trees": 2}, {**MART, "trees": 2}]
+
+
+@pytest.mark.parametrize("select", [None, 2])
+@pytest.mark.parametrize("folds", [2, 3, 4])
+@pytest.mark.parametrize("vectors", ["folds", "oob"])
 @pytest.mark.parametrize("resampling", ["nested", "per_layer"])
-@pytest.mark.parametrize("out_of_bag", [False, True])
-@pytest.mark.parametrize("name", PRESETS)
-def test_the_sum_is_what_the_library_would_fit(name: str, out_of_bag: bool, resampling: str):
-    info = preset_info(name)
-    assert info is not None
-    own = DeepForestParams(learners=list(info.learners)).learners
-    learners = make_learners([_learner_params(one) for one in own])
-    params = {"preset": name, "class_vectors": "oob" if out_of_bag else "folds"}
-    said = fit_count_text({**params, "resampling": resampling}) or ""
-    nested, folds = resampling == "nested", preset(name).cv
-    first, later = (
-        n_fits(learners, out_of_bag, folds, nested, first=is_first) for is_first in (True, False)
+def test_the_sum_is_what_the_library_fits(
+    resampling: str, vectors: str, folds: int, select: int | None
+):
+    """Two layers: as many fits start in each as the line says."""
+    params = {"resampling": resampling, "class_vectors": vectors, "folds": folds}
+    said = fit_count_text({**params, "learners": FEW_TREES, "select_features": select})
+    own = DeepForestParams(learners=FEW_TREES).learners
+    model = CascadeForestClassifier(
+        [_learner_params(one) for one in own],
+        resampling=resampling,
+        class_vectors=vectors,
+        cv=folds,
+        selector=select and MartSelector(select, n_estimators=2),
+        scoring=keeps_every_layer(),
+        max_layers=2,
+        random_state=0,
     )
-    if first == later:
-        assert f"= {first} fits per layer" in said
-    else:
-        assert f"= {first} fits in layer 1, {later} in each later layer" in said
+    started: Counter[tuple[int, bool]] = Counter()
+
+    def count(event: FitEvent) -> None:
+        if event.state == "started":
+            layer = int(event.place[0].removeprefix("Layer "))
+            started[layer, event.place[-1].startswith("All rows")] += 1
+
+    model.fit(*load_iris(return_X_y=True), listener=count)
+    first, later = started[1, False], started[2, False]
+    text = f"{first} fits per layer"
+    if first != later:
+        text = f"{first} fits in layer 1 and {later} in each later layer"
+    if resampling == "nested":
+        assert started[1, True] == started[2, True]
+        text = f": up to {text} to score, then {started[1, True]} per layer on all rows"
+    assert text in (said or "")
 
 
 @pytest.mark.parametrize("name", PRESETS)
