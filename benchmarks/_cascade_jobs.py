@@ -67,7 +67,7 @@ def fit(
         "mb": megabytes,
         "depth": cascade.n_layers_,
         "layers": [summary(record) for record in cascade.layer_records_],
-        "reported": scores_with_errors(split.y, cascade.oof_output_),
+        "reported": scores_with_errors(*scored_rows(split.y, cascade.oof_output_)),
         "test": scores_with_errors(split.y_test, probabilities),
         "official": split.official,
         "n_test": len(split.y_test),
@@ -117,7 +117,8 @@ def noise(
             data = load_noise(table, seed, rows)
             cascade = preset(model).set_params(**changes, **more, n_jobs=1, random_state=seed)
             cascade.fit(data.x, data.y, groups=data.groups)
-            result.setdefault(way, []).append(auc(data.y, cascade.oof_output_))
+            reported = auc(*scored_rows(data.y, cascade.oof_output_))
+            result.setdefault(way, []).append(reported)
             result.setdefault(f"{way}: depth", []).append(cascade.n_layers_)
     # How far AUC strays from 0.5 by chance (Mann and Whitney): one seed.
     m, n = np.bincount(data.y)
@@ -226,6 +227,12 @@ def summary(record: LayerRecord) -> Result:
         "alphas": record.alphas,
         "seconds": record.seconds,
     }
+
+
+def scored_rows(y: Array, output: Array) -> tuple[Array, Array]:
+    """Return the rows that a cascade was blind to; with many rows these are not all."""
+    known = ~np.isnan(output[:, 0])
+    return y[known], output[known]
 
 
 def scores_with_errors(y: Array, probabilities: Array) -> dict[str, tuple[float, float]]:
