@@ -49,6 +49,11 @@ from .forest import cpu_seconds, warm_up
 Array = npt.NDArray[Any]
 Result = dict[str, Any]
 
+WAYS: dict[str, Result] = {
+    "kept": {},
+    "per layer": {"resampling": "per_layer"},
+    "two layers": {"max_layers": 2, "patience": 2},
+}
 DF21_SCRIPT = ROOT / "benchmarks" / "_df21.py"
 
 
@@ -97,32 +102,33 @@ def depths(model: str, table: str, seed: int, n_layers: int, rows: int | None = 
 
 
 def noise(
-    model: str, table: str, seeds: list[int], changes: Result | None = None, rows: int | None = None
+    model: str,
+    table: str,
+    seeds: list[int],
+    way: str,
+    changes: Result | None = None,
+    rows: int | None = None,
 ) -> Result:
     """Return reported AUCs on labels without meaning, one of each seed.
 
-    "kept" are those of the kept model, "two layers" those after a second layer, useful or not, and
-    "per layer" those of the kept model with folds of the papers' kind.
+    The ``way`` is "kept" for the kept model, "two layers" for one with a second layer, useful or
+    not, and "per layer" for the kept model with folds of the papers' kind.
     """
-    changes = dict(changes or {})
-    forced = {"max_layers": 2, "patience": 2}
-    ways = {"kept": {}, "per layer": {"resampling": "per_layer"}, "two layers": forced}
+    changes = dict(changes or {}) | WAYS[way]
+    if way == "two layers":
+        keep_all_layers()
     if table == "1,000 columns":
         changes["selector"] = MartSelector(20)
-    result: Result = {}
-    for way, more in ways.items():
-        if way == "two layers":  # the last one: it concerns all fits of this process
-            keep_all_layers()
-        for seed in seeds:
-            data = load_noise(table, seed, rows)
-            cascade = preset(model).set_params(**changes, **more, n_jobs=1, random_state=seed)
-            cascade.fit(data.x, data.y, groups=data.groups)
-            reported = auc(*scored_rows(data.y, cascade.oof_output_))
-            result.setdefault(way, []).append(reported)
-            result.setdefault(f"{way}: depth", []).append(cascade.n_layers_)
+    scores = []
+    for seed in seeds:
+        data = load_noise(table, seed, rows)
+        cascade = preset(model).set_params(**changes, n_jobs=1, random_state=seed)
+        cascade.fit(data.x, data.y, groups=data.groups)
+        scores.append(auc(*scored_rows(data.y, cascade.oof_output_)))
     # How far AUC strays from 0.5 by chance (Mann and Whitney): one seed.
     m, n = np.bincount(data.y)
-    return {**result, "se": float(np.sqrt((m + n + 1) / (12 * m * n))), "cpu": time.process_time()}
+    error = float(np.sqrt((m + n + 1) / (12 * m * n)))
+    return {"auc": scores, "se": error, "cpu": time.process_time()}
 
 
 def peer(name: str, table: str, seed: int, rows: int | None = None) -> Result:
