@@ -88,7 +88,10 @@ def grow_cascade(
             print(f"Layer {number}, {record.seconds:.1f} s: {record.reason}.", flush=True)
         runner.notify(FitEvent(f"layer-{number}", "finished", record.seconds, record))
     if final is not None:
+        began = time.perf_counter()
         growth.complete(final, runner)
+        if plan.verbose:
+            print(f"Model on all rows, {time.perf_counter() - began:.1f} s.", flush=True)
     scored = [each.fitted(stopping.n_kept) for each in cascades if each is not final]
     model = scored if final is None else [final.fitted(stopping.n_kept)]
     return Grown(model, records, growth.best_output, scored)

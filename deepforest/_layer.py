@@ -198,11 +198,16 @@ def plan_fits(plan: LayerPlan) -> list[list[PlannedFit]]:
 def _fits_of(plan: LayerPlan, number: int, learner: Learner, title: str) -> list[PlannedFit]:
     """Return the fits of one learner."""
     rows, single = plan.rows, not len(plan.rows.fold_numbers)
-    stem, where = f"layer-{plan.number}-learner-{number + 1}", (f"Layer {plan.number}", title)
+    stem, layer, of_cascade = f"layer-{plan.number}-learner-{number + 1}", "Layer", ""
+    if rows.is_final:
+        layer = "Model, layer"
+    elif not single:
+        of_cascade = f"Cascade {rows.number + 1}, "
+    where = (f"{layer} {plan.number}", title)
     if plan.out_of_bag and learner.out_of_bag:
         name: tuple[int, ...] = (0,) if single else (rows.number,)
         key = "-".join([stem, "fold", *(str(each + 1) for each in name)])
-        text = "Out of bag" if single else f"{rows.title}, out of bag"
+        text = f"{of_cascade}out of bag".capitalize()
         seed = seed_of(plan.seed, plan.number, number, *name)
         return [PlannedFit(key, (*where, text), learner, rows.training, rows.blind, True, seed)]
     assert rows.folds is not None
@@ -210,10 +215,8 @@ def _fits_of(plan: LayerPlan, number: int, learner: Learner, title: str) -> list
     part = learner if single else learner.share(len(rows.folds))
     fits = []
     for fold, left_out in enumerate(rows.folds):
-        name, text = (fold,), f"Fold {fold + 1}"
-        if not single:
-            name = (rows.number, rows.fold_numbers[fold])
-            text = f"{rows.title}, fold {name[1] + 1}"
+        name = (fold,) if single else (rows.number, rows.fold_numbers[fold])
+        text = f"{of_cascade}fold {name[-1] + 1}".capitalize()
         if plan.shared:
             name = (min(name), max(name))
             text = f"Without folds {name[0] + 1} and {name[1] + 1}"

@@ -58,11 +58,6 @@ class CascadeRows:
     can_share: bool = False
     """Whether the fit without folds i and j serves the cascades that are blind to i and to j."""
 
-    @property
-    def title(self) -> str:
-        """The name of the cascade on screen."""
-        return "All rows" if self.is_final else f"Cascade {self.number + 1}"
-
     def without_sharing(self) -> CascadeRows:
         """Return the rows of a cascade that sees other columns than the others."""
         return replace(self, can_share=False)

@@ -148,12 +148,16 @@ class EarlyStopping:
                 reason = f"{score} in a probe with one cascade, gain {layer.gain:+.4f}{noise}"
             elif self._is_proven(layer.gain, layer.gain_se):
                 reason = f"{score} is better by {layer.gain:.4f}{noise}"
+            elif layer.gain < -(layer.gain_se or 0.0):
+                reason = f"{score} is worse by {-layer.gain:.4f}{noise}"
             elif self.errors:
                 reason = f"{score}, gain {layer.gain:+.4f}{noise}: not proven"
             else:
                 reason = f"{score}: no gain above {self.tol:g} ({layer.gain:+.4f})"
-        if number > self.best:
-            reason += f"; dropped, since layer {self.best} is the best"
+        if number > self.best and not self.stopped:
+            reason += f"; dropped unless a later layer is better than layer {self.best}"
+        elif number > self.best:
+            reason += f"; dropped, the model ends with layer {self.best}"
         elif number > self.n_kept:
             reason += "; dropped, since too few rows are left for it when all rows are learned"
         elif layer.gain is not None and not self._is_proven(layer.gain, layer.gain_se):

@@ -160,13 +160,13 @@ def depth_sentence(records: Sequence[LayerRecord]) -> str:
     kept = [record for record in later if record.kept]
     is_honest = scored_on != "out_of_fold"
     if kept:
-        gains = ", ".join(f"layer {each.number} gained {_gain(each)}" for each in kept)
+        gains = ", ".join(f"layer {each.number} {_gained(each)}" for each in kept)
         # Scores that are too good cannot tell whether depth pays.
         text = f"Depth paid: {gains}{unit}" if is_honest else f"{gains.capitalize()}{unit}"
     else:
         best = max(later, key=lambda record: -inf if record.gain is None else record.gain)
         layer = f"a probe of layer {best.number}" if best.probe else f"layer {best.number}"
-        text = f"One layer is enough here: {layer} gained {_gain(best)}{unit}"
+        text = f"One layer is enough here: {layer} {_gained(best)}{unit}"
     if scored_on == "validation":
         return f"{text} on {SCORED_ON[scored_on]}"
     return text if is_honest else f"{text}, {SCORED_ON[scored_on]}"
@@ -181,13 +181,14 @@ def _unit(metric: str) -> str:
     return f" {title if is_acronym else title[:1].lower() + title[1:]}"
 
 
-def _gain(record: LayerRecord) -> str:
-    """Return the gain with its standard error, rounded to the first digit of the error."""
+def _gained(record: LayerRecord) -> str:
+    """Return gain or loss with its standard error, rounded to the first digit of the error."""
     gain, error = record.gain or 0.0, record.gain_se
+    verb = "was worse by" if gain < 0 else "gained"
     if not error:
-        return f"{gain:.4f}".replace("-", "−")
+        return f"{verb} {abs(gain):.4f}"
     digits = min(max(3, -floor(log10(error))), 6)
-    return f"{gain:.{digits}f} ± {error:.{digits}f}".replace("-", "−")
+    return f"{verb} {abs(gain):.{digits}f} ± {error:.{digits}f}"
 
 
 class Trace(NamedTuple):

@@ -368,6 +368,7 @@ def _compile_kernels_for(ctx: NodeContext, rows: TrainingRows, cascade: Any) -> 
     compile_kernels(ctx, counts=not is_weighted, weights=is_weighted or reweights)
 
 
+PART_OF_SCORING = 0.9  # of the progress; the rest is the model on all rows
 SUBTASK_STATES: Mapping[str, SubtaskState] = {
     "waiting": "waiting",
     "started": "running",
@@ -381,18 +382,20 @@ SUBTASK_STATES: Mapping[str, SubtaskState] = {
 class FitProgress:
     """Turn the events of a fit into subtasks, partial results, progress and log lines of the node.
 
-    The counters are those of the layer that is being fitted: ``planned`` fits, those ``done``, and
-    how many of these were ``reused`` from a checkpoint. ``reached`` is the largest share that was
-    reported. ``published`` holds the records that were sent last, by layer.
+    The counters are those of the ``stage``, the layer that is being fitted: ``planned`` fits, those
+    ``done``, and how many of these were ``reused`` from a checkpoint. ``reached`` is the largest
+    share that was reported, ``scored`` that before the model on all rows. ``published`` holds the
+    records that were sent last, by layer.
     """
 
     ctx: NodeContext
     cascade: Any
-    layer: int = 1
+    stage: str = "Layer 1"
     planned: int = 0
     done: int = 0
     reused: int = 0
     reached: float = 0.0
+    scored: float = 0.0
     last_score: str = ""
     published: dict[int, LayerRecord] = field(default_factory=dict)
 
@@ -405,7 +408,8 @@ class FitProgress:
         # Events without a place are about the whole fit.
         elif event.place:
             self._count(event)
-        text = f"layer {self.layer}: {self.done} of {self.planned} fits done{self.last_score}"
+        stage = self.stage[:1].lower() + self.stage[1:]
+        text = f"{stage}: {self.done} of {self.planned} fits done{self.last_score}"
         # The fits of a later layer are planned cascade by cascade; progress must not go backwards.
         self.reached = max(self.reached, self._fraction)
         self.ctx.progress(self.reached, text)
@@ -415,10 +419,18 @@ class FitProgress:
         """Return how much of the largest possible cascade is fitted, from 0 to 1."""
         of_layer = self.done / self.planned if self.planned else 0.0
         max_layers: int = self.cascade.max_layers
-        return min(self.layer - 1 + of_layer, max_layers) / max_layers
+        layer = int(self.stage.rpartition(" ")[2])
+        if self.stage.startswith("Model"):
+            # The model on all rows is the last part, and has as many layers as were kept.
+            kept = sum(record.kept for record in self.cascade.layer_records_)
+            left = (layer - 1 + of_layer) / max(kept, layer)
+            return float(self.scored + (1 - self.scored) * left)
+        return PART_OF_SCORING * min(layer - 1 + of_layer, max_layers) / max_layers
 
     def _count(self, event: FitEvent) -> None:
         """Update the counters and report the fit as a subtask of the node."""
+        if event.place[0] != self.stage:
+            self._start_stage(event.place[0])
         seconds = getattr(event.result, "seconds", None)
         self.ctx.subtask(event.place, SUBTASK_STATES[event.state], seconds)
         if event.state == "waiting":
@@ -435,7 +447,13 @@ class FitProgress:
         self.ctx.log(f"Layer {record.number}, {record.seconds:.1f} s{reused}: {record.reason}.")
         # Shown until the next layer has a score.
         self.last_score = f"; layer {record.number} scored {record.score:.4f}"
-        self.layer = record.number + 1
+        self._start_stage(f"Layer {record.number + 1}")
+
+    def _start_stage(self, stage: str) -> None:
+        """Start counting for the next layer, of the cascades that are scored or of the model."""
+        if not self.stage.startswith("Model"):
+            self.scored = self.reached
+        self.stage = stage
         self.planned = self.done = self.reused = 0
 
     def _publish_layers(self) -> None:

@@ -93,10 +93,10 @@ def test_gains_are_against_the_best_layer_before(
             {"patience": 2},
             [
                 ["0.5000"],
-                ["0.4000", "-0.1000", "kept"],
+                ["0.4000", "worse by 0.1000", "kept"],
                 ["0.6000", "0.1000"],
-                ["0.5500", "-0.0500", "dropped", "layer 3"],
-                ["0.5000", "-0.1000", "dropped", "layer 3", "stopped", "2 layers"],
+                ["0.5500", "worse by 0.0500", "dropped", "layer 3"],
+                ["0.5000", "worse by 0.1000", "dropped", "layer 3", "stopped", "2 layers"],
             ],
         ),
         ([0.5, 0.6], {"max_layers": 2}, [["0.5000"], ["0.6000", "0.1000", "stopped", "2 layers"]]),
@@ -130,7 +130,7 @@ def test_a_model_that_cannot_be_so_deep_keeps_fewer_layers() -> None:
     assert "dropped" not in first.reason
     for each in (second, third):
         assert "dropped, since too few rows are left" in each.reason
-    assert "dropped, since layer 3 is the best" in last.reason
+    assert "dropped, the model ends with layer 3" in last.reason
 
 
 # --- gains with their errors ---
@@ -176,7 +176,7 @@ def test_a_gain_within_its_error_is_not_proven_in_words() -> None:
     kept, dropped = proven((0.038, 0.005), (0.004, 0.006)).decisions()[1:]
     assert "better by 0.0380 ± 0.0050" in kept.reason
     assert "not proven" not in kept.reason
-    for words in ("gain +0.0040 ± 0.0060: not proven", "dropped", "layer 2 is the best"):
+    for words in ("gain +0.0040 ± 0.0060: not proven", "dropped", "ends with layer 2"):
         assert words in dropped.reason
     assert "no proven gain above 0" in dropped.reason
 

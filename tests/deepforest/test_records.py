@@ -51,12 +51,12 @@ SENTENCES = [
     ),
     (
         [record(1), record(2, -0.002, gain_se=0.001, kept=False, probe=True)],
-        "One layer is enough here: a probe of layer 2 gained −0.002 ± 0.001 log loss",
+        "One layer is enough here: a probe of layer 2 was worse by 0.002 ± 0.001 log loss",
     ),
     # Of several dropped layers the best one counts.
     (
         [record(1), record(2, -0.2, kept=False), record(3, -0.1, kept=False)],
-        "One layer is enough here: layer 3 gained −0.1000 log loss",
+        "One layer is enough here: layer 3 was worse by 0.1000 log loss",
     ),
     (
         [
@@ -80,4 +80,4 @@ def test_scores_that_are_too_good_do_not_say_that_depth_paid() -> None:
     # Records of earlier versions do not name the metric.
     papers["metric"] = ""
     dropped = depth_sentence([record(1, **papers), record(2, -0.05, kept=False, **papers)])
-    assert dropped.startswith("One layer is enough here: layer 2 gained −0.0500, out-of-fold")
+    assert dropped.startswith("One layer is enough here: layer 2 was worse by 0.0500, out-of-fold")

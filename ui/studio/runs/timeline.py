@@ -126,21 +126,29 @@ def _moment(seconds: float) -> datetime:
 
 @dataclass(frozen=True)
 class Grid:
-    """A row of subtasks for each layer, with columns for the folds of each learner."""
+    """A row of subtasks for each layer, with columns for the fits of each learner.
+
+    ``fits`` are the folds by layer and learner, ``learners`` how many columns each learner has: the
+    layers of a cascade may have other folds, and more or fewer of them.
+    """
 
     layers: tuple[str, ...]
-    learners: Mapping[str, tuple[str, ...]]
+    learners: Mapping[str, int]
+    fits: Mapping[tuple[str, str], tuple[str, ...]]
 
 
 def grid_of(subtasks: Subtasks) -> Grid:
     """Return the grid: layers and folds in the order of their numbers, learners as they came."""
-    learners: dict[str, set[str]] = {}
+    folds: dict[tuple[str, str], set[str]] = {}
     for path in subtasks:
-        _, learner, fold = three_parts(path)
-        learners.setdefault(learner, set()).add(fold)
-    layers = sorted({three_parts(path)[0] for path in subtasks}, key=_natural)
-    columns = {name: tuple(sorted(folds, key=_natural)) for name, folds in learners.items()}
-    return Grid(tuple(layers), columns)
+        layer, learner, fold = three_parts(path)
+        folds.setdefault((layer, learner), set()).add(fold)
+    fits = {where: tuple(sorted(each, key=_natural)) for where, each in folds.items()}
+    learners: dict[str, int] = {}
+    for (_, learner), each in fits.items():
+        learners[learner] = max(learners.get(learner, 0), len(each))
+    layers = sorted({layer for layer, _ in fits}, key=_natural)
+    return Grid(tuple(layers), learners, fits)
 
 
 def three_parts(path: tuple[str, ...]) -> tuple[str, str, str]:
@@ -181,7 +189,7 @@ def subtask_grid(subtasks: Subtasks) -> str:
     escaped.
     """
     grid = grid_of(subtasks)
-    width = sum(len(folds) for folds in grid.learners.values())
+    width = sum(grid.learners.values())
     written = width <= ROOM_FOR_TEXT
     cells = {
         three_parts(path): _cell(path, subtask, written=written)
@@ -189,7 +197,7 @@ def subtask_grid(subtasks: Subtasks) -> str:
     }
     rows = "".join(_grid_row(layer, grid, cells) for layer in grid.layers)
     heads = "".join(
-        f"<th colspan={len(folds) + 1}>{_named(name)}</th>" for name, folds in grid.learners.items()
+        f"<th colspan={columns + 1}>{_named(name)}</th>" for name, columns in grid.learners.items()
     )
     # Lower rows if there are many layers, so that the grid fits the page.
     height = 24 if len(grid.layers) <= 12 else 15
@@ -206,9 +214,10 @@ def subtask_grid(subtasks: Subtasks) -> str:
 def _grid_row(layer: str, grid: Grid, cells: Mapping[tuple[str, str, str], str]) -> str:
     """Return the table row of a layer, with a gap after each learner."""
     row = ""
-    for learner, folds in grid.learners.items():
-        row += "".join(cells.get((layer, learner, fold), "<td></td>") for fold in folds)
-        row += "<td class=gap></td>"
+    for learner, columns in grid.learners.items():
+        folds = grid.fits.get((layer, learner), ())
+        row += "".join(cells[layer, learner, fold] for fold in folds)
+        row += "<td></td>" * (columns - len(folds)) + "<td class=gap></td>"
     return f"<tr><th>{_named(layer)}</th>{row}</tr>"
 
 

@@ -53,11 +53,22 @@ def test_layers_and_folds_are_in_the_order_of_their_numbers_and_learners_as_they
         ("Layer 10", "Z", "Fold 10"): Subtask("done"),
         ("Layer 2", "A", "Fold 9"): Subtask("done"),
     }
-    found |= {("Layer 2", "Z", "Fold 9"): Subtask("done")}
+    found |= {("Layer 2", "Z", f"Fold {fold}"): Subtask("done") for fold in (9, 10)}
     grid = grid_of(found)
     assert grid.layers == ("Layer 2", "Layer 10")
     assert list(grid.learners) == ["Z", "A"]
-    assert grid.learners["Z"] == ("Fold 9", "Fold 10")
+    assert grid.learners["Z"] == 2
+    assert grid.fits["Layer 2", "Z"] == ("Fold 9", "Fold 10")
+
+
+def test_fits_with_other_names_take_the_same_columns() -> None:
+    layers = {"Layer 1": "Without folds", "Layer 2": "Cascade 1, fold", "Model, layer 1": "Fold"}
+    found = {}
+    for layer, fold in layers.items():
+        found |= {(layer, "Forest", f"{fold} {number}"): Subtask("done") for number in (1, 2)}
+    grid = grid_of(found)
+    assert grid.layers == tuple(layers)
+    assert grid.learners == {"Forest": 2}
 
 
 def test_each_job_has_a_cell_in_the_colour_of_its_state() -> None:
