@@ -178,7 +178,8 @@ class _Growth:
         probabilities = self._calibrated(self.strategy.to_probabilities(output[rows]), data)
         self.probed = np.full_like(self.output, np.nan)
         self.probed[rows] = probabilities
-        return self.stopping.refuse(*self._compare(data, probabilities, self.best_output[rows]))
+        _, _, gain, gain_se = self._compare(data, probabilities, self.best_output[rows])
+        return self.stopping.refuse(gain, gain_se)
 
     def _compare(
         self, data: TrainingData, probabilities: Array, best: Array | None

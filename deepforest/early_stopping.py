@@ -98,17 +98,14 @@ class EarlyStopping:
         """Whether growth stops if the next layer brings no proven gain."""
         return self.best > 0 and len(self._layers) + 1 - self.best >= self.patience
 
-    def refuse(
-        self,
-        score: float | None,
-        score_se: float | None,
-        gain: float | None,
-        gain_se: float | None,
-    ) -> bool:
-        """Take the result of a probe; return whether the layer is refused, which stops growth."""
-        if score is None or gain is None or gain > self.tol:
+    def refuse(self, gain: float | None, gain_se: float | None) -> bool:
+        """Take the gain of a probe; return whether the layer is refused, which stops growth."""
+        if gain is None or gain > self.tol:
             return False
-        self._layers.append(Decision(score, score_se, gain, gain_se, False, PROBE))
+        # The score of a probe is of few rows, and cannot be compared with those before; its gain is
+        # on the same rows.
+        comparable = self._layers[self.best - 1].score + self.measure.sign * gain
+        self._layers.append(Decision(comparable, gain_se, gain, gain_se, False, PROBE))
         self.stop("its first cascade gained nothing")
         return True
 
@@ -145,7 +142,7 @@ class EarlyStopping:
         else:
             noise = "" if layer.gain_se is None else f" ± {layer.gain_se:.4f}"
             if layer.reason == PROBE:
-                reason = f"{score} in a probe with one cascade, gain {layer.gain:+.4f}{noise}"
+                reason = f"gain {layer.gain:+.4f}{noise} in a probe with one cascade"
             elif self._is_proven(layer.gain, layer.gain_se):
                 reason = f"{score} is better by {layer.gain:.4f}{noise}"
             elif layer.gain < -(layer.gain_se or 0.0):

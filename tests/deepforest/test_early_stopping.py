@@ -202,7 +202,7 @@ def test_a_probe_needs_a_gain_above_the_tolerance(
 ) -> None:
     growth = proven(tol=tol)
     assert growth.is_last_chance
-    assert growth.refuse(0.49, 0.01, gain, 0.02) == refused_
+    assert growth.refuse(gain, 0.02) == refused_
     assert growth.stopped == refused_
     assert [decision.kept for decision in growth.decisions()] == [True] + [False] * refused_
     if refused_:
