@@ -44,6 +44,7 @@ from .records import LayerRecord, Trace
 Array = npt.NDArray[Any]
 
 CLASS_VECTORS = ("folds", "oob")
+LARGEST_WEIGHT = 1e9
 
 
 class BaseCascade(TransformerMixin, TabularEstimator):  # type: ignore[misc]
@@ -124,7 +125,8 @@ class BaseCascade(TransformerMixin, TabularEstimator):  # type: ignore[misc]
         checkpoint : folder or Checkpointer
             Where finished fits are saved: the same call, after a kill, repeats none of them.
         executor : Executor
-            Runs the fits; by default threads of its own, ``n_jobs`` of them.
+            Runs the fits; by default threads of its own, ``n_jobs`` of them. A pool of processes
+            must start them by "spawn": LightGBM hangs in a process that was forked.
         listener : callable
             Gets a ``FitEvent`` whenever a job starts or ends, and when a layer is finished (its
             ``result`` is then the layer's ``LayerRecord``).
@@ -564,8 +566,11 @@ class BaseCascadeClassifier(ClassifierMixin, BaseCascade):  # type: ignore[misc]
         if self.class_weight is None:
             return row_weights
         if isinstance(self.class_weight, Mapping):
-            if not all(weight >= 0 for weight in self.class_weight.values()):
-                raise ValueError(f"class_weight is {self.class_weight}; give weights from 0")
+            if not all(0 <= weight <= LARGEST_WEIGHT for weight in self.class_weight.values()):
+                raise ValueError(
+                    f"class_weight is {self.class_weight}; give weights from 0 to "
+                    f"{LARGEST_WEIGHT:g}"
+                )
         elif self.class_weight != "balanced":
             raise ValueError(
                 f"class_weight is {self.class_weight!r}; give 'balanced', a mapping or None"

@@ -35,6 +35,7 @@ RESAMPLING = ("nested", "per_layer")
 # enough: further cascades would cost more than they tell.
 ENOUGH_ROWS = 2500
 ENOUGH_OF_RARE_CLASSES = 500
+ENOUGH_GROUPS = 30
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ def nested(
     if len(folds) < 3:
         return Resampling(_nested_in_two(rows, folds, target, seed, groups), final)
     cascades = []
-    for blind, held_out in enumerate(folds[: _n_blind(folds, target, rows_needed)]):
+    for blind, held_out in enumerate(folds[: _n_blind(folds, target, groups, rows_needed)]):
         others = [number for number in range(len(folds)) if number != blind]
         cascades.append(
             CascadeRows(
@@ -112,7 +113,7 @@ def _all_rows(rows: Array, folds: list[Array]) -> CascadeRows:
     return CascadeRows(rows, folds, none, none, len(folds), numbers, is_final=True)
 
 
-def _n_blind(folds: list[Array], target: Target, rows_needed: float) -> int:
+def _n_blind(folds: list[Array], target: Target, groups: Array | None, rows_needed: float) -> int:
     """Return for how many of the folds there is a cascade that is blind to it."""
     for number in range(1, len(folds)):
         blind = np.concatenate(folds[:number])
@@ -120,6 +121,8 @@ def _n_blind(folds: list[Array], target: Target, rows_needed: float) -> int:
         if enough and target.n_classes:
             rare = len(blind) - np.bincount(target.values[blind]).max()
             enough = bool(rare >= ENOUGH_OF_RARE_CLASSES)
+        if enough and groups is not None:
+            enough = len(np.unique(groups[blind])) >= ENOUGH_GROUPS
         if enough:
             return number
     return len(folds)
@@ -168,7 +171,11 @@ def _time_blocks(rows: Array, times: Array, n_blocks: int) -> list[Array]:
     middle = rows_until - np.bincount(moment_of_row) / 2
     block_of_moment = np.minimum((middle * n_blocks / len(rows)).astype(int), n_blocks - 1)
     blocks = [np.sort(rows[block_of_moment[moment_of_row] == block]) for block in range(n_blocks)]
-    return [block for block in blocks if len(block)]
+    blocks = [block for block in blocks if len(block)]
+    # A first block of few rows would be all that the first cascade learns.
+    while len(blocks) > 3 and len(blocks[0]) < len(rows) / n_blocks / 2:
+        blocks[:2] = [_join(blocks[:2])]
+    return blocks
 
 
 def per_layer(rows: Array) -> Resampling:

@@ -18,6 +18,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_array
 
 from ._base import BaseCascade, BaseCascadeClassifier, check_choice
+from ._calibration import sample_rows
 from ._input import keep_arguments
 from ._layer import Layer
 from ._renamed import CASCADE_NAMES, accept_old_names
@@ -71,8 +72,8 @@ class AveragingStrategy(LayerStrategy):
         if not self.weighted or n == 1:
             return Combination(np.full(n, 1 / n))
         # A few numbers: some of the rows are enough.
-        step = -(-len(rows) // WEIGHING_ROWS)
-        vectors, rows = vectors[:, ::step], rows[::step]
+        some = sample_rows(len(rows), WEIGHING_ROWS)
+        vectors, rows = vectors[:, some], rows[some]
         target = data.target.values[rows]
         weights = None if data.weights is None else data.weights[rows]
         if data.target.n_classes == 0:

@@ -115,7 +115,10 @@ class EarlyStopping:
             self.stop_reason = f"growth stopped: {reason}"
 
     def _is_proven(self, gain: float, gain_se: float | None) -> bool:
-        return gain > self.tol + self.errors * (gain_se or 0.0)
+        if gain_se is None:
+            # With so few rows that its error is unknown, a gain is not proven.
+            return self.errors == 0 and gain > self.tol
+        return gain > self.tol + self.errors * gain_se
 
     def _proven_words(self) -> str:
         return "proven gain" if self.errors else "gain"

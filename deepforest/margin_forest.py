@@ -31,6 +31,7 @@ GAMMAS = (0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
 MUS = (0.01, 0.05, 0.1)
 DEPTH_STEPS = (2, 4, 8, 16)
 DIGITS = 6  # of the weights α
+LEAST_WEIGHT = 1e-6
 AUTO = "auto"
 CHOSEN = ("gamma", "mu", "depth_step")
 # What counts until "auto" is decided.
@@ -295,7 +296,8 @@ class MarginStrategy(LayerStrategy):
         margin = weighted_sum(alphas, by_layer)
         costs = row_weights(margin, self.gamma, self.mu) * len(training)
         weights = np.zeros(len(data.values))
-        weights[training] = costs
+        # A row without any cost keeps a little weight: a fit must not see rows of weight 0 only.
+        weights[training] = np.maximum(costs, LEAST_WEIGHT)
         if data.weights is not None:
             weights[training] *= data.weights[training]
         return weights

@@ -252,3 +252,9 @@ def test_a_fit_whose_measure_has_no_value_says_so() -> None:
     )
     with refused(ValueError, naming=["'recall_at_rate(0.001)'", "None"]):
         model.fit(x, y)
+
+
+def test_a_gain_whose_error_is_not_known_is_not_proven() -> None:
+    growth = proven()
+    growth.add(0.9, None, 0.4, None)
+    assert growth.best == 1

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize, minimize_scalar
 from sklearn.datasets import load_digits, load_iris, make_classification
+from sklearn.tree import DecisionTreeClassifier
 
 from deepforest import MarginForestClassifier, margin_forest, preset
 from deepforest._layer import Layer
@@ -364,3 +365,14 @@ def test_a_probe_of_one_cascade_refuses_a_layer() -> None:
     assert not last.kept
     assert last.gain is not None
     assert last.gain <= 0
+
+
+def test_a_fit_that_sees_no_row_with_a_cost() -> None:
+    # Every margin but that of the odd row is the target: only this row has a cost.
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 2, (300, 2)).astype(float)
+    y = x[:, 0].astype(int)
+    x[0], y[0] = (50, 50), 0
+    params = {"cv": 3, "max_layers": 2, "patience": 2, "random_state": 0}
+    model = MarginForestClassifier([DecisionTreeClassifier()], **params).fit(x, y)
+    assert np.isfinite(model.predict_proba(x)).all()

@@ -29,8 +29,9 @@ from deepforest import (
     _resampling,
     preset,
 )
+from deepforest._calibration import CALIBRATION_ROWS, best_temperature
 from deepforest._cascade import FittedCascade
-from deepforest._grow import Grown, best_temperature
+from deepforest._grow import Grown
 from deepforest._layer import Layer
 from deepforest.arithmetic import temper
 from deepforest.cascade import mixture_weights
@@ -805,3 +806,35 @@ def test_a_selector_of_rows_of_one_class_selects_all_columns() -> None:
     model.fit(X, y, times=np.arange(150))
     assert len(model.cascades_[0].selected) == 2
     assert np.isfinite(model.oof_output_[80:]).all()
+
+
+# --- few units, odd orders ---
+
+
+def test_a_temperature_does_not_depend_on_the_order_of_the_rows() -> None:
+    # Matched rows, one of class 1 before two of class 0: every third row has the same class.
+    truth = np.tile([1, 0, 0], 2 * CALIBRATION_ROWS // 3)
+    right = np.random.default_rng(0).random(len(truth)) < 0.8
+    of_true_class = np.where(right, 0.6, 0.4)
+    probabilities = np.column_stack([1 - of_true_class, of_true_class])
+    probabilities[truth == 0] = probabilities[truth == 0, ::-1]
+    order = np.random.default_rng(1).permutation(len(truth))
+    matched = best_temperature(probabilities, truth, None)
+    shuffled = best_temperature(probabilities[order], truth[order], None)
+    assert matched == pytest.approx(shuffled, rel=0.1)
+
+
+def test_few_groups_need_all_cascades(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_resampling, "ENOUGH_ROWS", 20)
+    monkeypatch.setattr(_resampling, "ENOUGH_OF_RARE_CLASSES", 5)
+    rows, target = np.arange(200), Target(np.arange(200) % 2, 2)
+    many, few = np.arange(200), np.arange(200) // 20
+    assert len(_resampling.nested(rows, target, 5, 0, many).scored) == 1
+    assert len(_resampling.nested(rows, target, 5, 0, few).scored) == 5
+
+
+def test_the_first_cascade_of_times_learns_more_than_a_few_rows() -> None:
+    times = np.repeat([0, 1, 2, 3], [4, 96, 100, 100])
+    target = Target(np.arange(300) % 2, 2)
+    found = _resampling.by_time(np.arange(300), times, 5, target, 0)
+    assert min(len(each.training) for each in found.scored) == 100
