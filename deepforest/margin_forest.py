@@ -297,7 +297,7 @@ class MarginStrategy(LayerStrategy):
         costs = row_weights(margin, self.gamma, self.mu) * len(training)
         weights = np.zeros(len(data.values))
         # A row without any cost keeps a little weight: a fit must not see rows of weight 0 only.
-        weights[training] = np.maximum(costs, LEAST_WEIGHT)
+        weights[training] = np.where(costs > 0, costs, LEAST_WEIGHT)
         if data.weights is not None:
             weights[training] *= data.weights[training]
         return weights

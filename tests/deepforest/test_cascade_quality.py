@@ -425,9 +425,8 @@ def test_a_verbose_fit_says_a_line_a_layer(capsys: pytest.CaptureFixture[str]) -
         *load_iris(return_X_y=True)
     )
     said = capsys.readouterr().out.splitlines()
-    assert [line.split(",")[0] for line in said] == [
-        f"Layer {record.number}" for record in model.layer_records_
-    ]
+    layers = [f"Layer {record.number}" for record in model.layer_records_]
+    assert [line.split(",")[0] for line in said] == [*layers, "Model on all rows"]
 
 
 def test_columns_of_the_representation_have_names() -> None:

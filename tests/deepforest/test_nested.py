@@ -255,7 +255,7 @@ GROUPS = {
     "words": np.array([f"customer {number % 17}" for number in range(120)]),
     "dates": np.datetime64("2026-01-01") + (np.arange(120) * 5 % 11).astype("timedelta64[D]"),
     "a column of pandas": pd.Series(np.arange(120) % 19).astype("string"),
-    "few": np.arange(120) % 3,
+    "few": np.arange(120) % 6,
 }
 
 
