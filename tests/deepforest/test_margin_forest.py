@@ -359,12 +359,15 @@ def test_layers_that_no_prediction_needs_are_not_passed(
 def test_a_probe_of_one_cascade_refuses_a_layer() -> None:
     rng = np.random.default_rng(0)
     x, y = rng.random((1000, 3)), rng.integers(0, 2, 1000)  # nothing to learn
-    model = MarginForestClassifier(FEW, cv=3, random_state=2).fit(x, y)
-    last = model.layer_records_[-1]
-    assert last.probe
-    assert not last.kept
-    assert last.gain is not None
-    assert last.gain <= 0
+    refused_ = []
+    for seed in range(4):  # by chance the first cascade gains something in some of them
+        model = MarginForestClassifier(FEW, cv=3, random_state=seed).fit(x, y)
+        refused_ += [record for record in model.layer_records_ if record.probe]
+    assert refused_
+    for record in refused_:
+        assert not record.kept
+        assert record.gain is not None
+        assert record.gain <= 0
 
 
 def test_a_fit_that_sees_no_row_with_a_cost() -> None:
