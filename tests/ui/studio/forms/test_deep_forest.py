@@ -133,8 +133,8 @@ def test_the_sum_is_what_the_library_fits(
 
     def count(event: FitEvent) -> None:
         if event.state == "started":
-            layer = int(event.place[0].removeprefix("Layer "))
-            started[layer, event.place[-1].startswith("All rows")] += 1
+            layer = int(event.place[0].rpartition(" ")[2])
+            started[layer, event.place[0].startswith("Model")] += 1
 
     model.fit(*load_iris(return_X_y=True), listener=count)
     first, later = started[1, False], started[2, False]
