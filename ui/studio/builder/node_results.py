@@ -58,7 +58,7 @@ def _result(state: NodeState, node_type: NodeType | None, params: dict[str, Any]
     if report is not None:
         line = result_of(report, store)
         if line.figure:
-            return NodeResult(line.name, line.figure)
+            return NodeResult(" · ".join(filter(None, (line.best, line.metric))), line.figure)
     summaries = {port: _summary(output, store) for port, output in outputs.items()}
     tables = [port for port, output in outputs.items() if output.type == "table"]
     if len(tables) > 1:
@@ -107,6 +107,10 @@ def _read_summary(digest: str, _output: Artifact, _store: Store) -> Summary:
             layers = load_layers(value.path)
             depth, rows = counted(len(layers.stages), "layer"), counted(layers.table_rows, "row")
             return Summary(f"{depth} · {rows}")
+        case "report":
+            # What was saved, by the name of its file or model.
+            saved = value.headline.get("File") or value.headline.get("name") or ""
+            return Summary(str(saved).rpartition("/")[2])
     return Summary("")
 
 

@@ -20,7 +20,7 @@ from engine.sweeps import ExpandedPipeline, Values, branch_label, param_label, v
 from engine.text import readable
 from ui.studio.builder.open_pipeline import OpenPipeline
 from ui.studio.previews import show_output
-from ui.studio.previews.reports import ReportLine, result_of
+from ui.studio.previews.reports import result_of
 from ui.studio.screen_text import plain
 from ui.studio.session import studio
 
@@ -131,16 +131,18 @@ def best_values(run: ExpandedPipeline, board: str, state: NodeState | None) -> M
     It is empty if the first is not a branch, or the comparison is not finished. ``board`` is the
     node that compares.
     """
-    result = _result(state)
-    if result is None:
+    outputs = state.outputs.values() if state else ()
+    report = next((output for output in outputs if output.get("type") == "report"), None)
+    if report is None:
         return {}
+    best = result_of(Artifact.from_dict(report), studio().store).best
     for name in (edge.source.node for edge in run.pipeline.edges if edge.target.node == board):
         branch = run.branches.get(name)
         if branch is None:
             continue
         title = branch.title(str(run.pipeline.nodes[name].params.get("name", "")))
         # A comparison adds the node where two evaluations have the same title.
-        if result.best in (title, f"{title} ({name})"):
+        if best in (title, f"{title} ({name})"):
             return run.values[name]
     return {}
 
