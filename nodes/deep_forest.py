@@ -157,7 +157,7 @@ LearnerParams = Annotated[ForestLearnerParams | MartLearnerParams, Field(discrim
 
 VALIDATION = {
     "nested": "on rows that no layer has seen",
-    "per_layer": "out-of-fold, as in the papers",
+    "per_layer": "out-of-fold (as in the papers)",
 }
 
 OF_MARGIN = form_hint(when={"preset": "mddf*"}, words={"auto": "automatic"})
@@ -197,7 +197,7 @@ class DeepForestParams(NodeParams):
         description="Which models predict a training row for the next layer: those of the other "
         "folds, or the trees that did not draw the row (fewer fits, several times faster).",
         json_schema_extra=form_hint(
-            words={"folds": "from the other folds", "oob": "out of bag, faster"}
+            words={"folds": "from the other folds", "oob": "out of bag (faster)"}
         ),
     )
     folds: Annotated[int, Field(ge=2, le=50)] | None = Field(

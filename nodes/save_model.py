@@ -38,9 +38,7 @@ class SaveModelParams(NodeParams):
         "replace",
         title="If it exists",
         description="What happens if there is a model of that name.",
-        json_schema_extra=form_hint(
-            words={"replace": "replace it", "error": "stop with an error"}
-        ),
+        json_schema_extra=form_hint(words={"replace": "replace it", "error": "stop with an error"}),
     )
 
 

@@ -82,7 +82,8 @@ class CardList(NamedTuple):
                 with part:
                     self._settings(path, card, kind)
             else:
-                self.form.show_problems(path)
+                titles = {inner.name: inner.title for inner in self.spec.variants[kind]}
+                self.form.show_other_problems(path, [], titles)
             self._actions(number)
 
     def _unreadable(self, number: int) -> None:
@@ -114,7 +115,7 @@ class CardList(NamedTuple):
         inner: FieldSpec,
         fields: tuple[FieldSpec, ...],
     ) -> bool:
-        """Return whether a setting has an effect for this kind, or is set so that it can be fixed."""
+        """Return whether a setting has an effect for this kind, or is set and may be wrong."""
         is_wrong = bool(self.form.problems_at((*path, inner.name)))
         return applies(inner, card, fields) or inner.name in card or is_wrong
 

@@ -338,14 +338,14 @@ def _row(form: Form, spec: FieldSpec, path: ParamPath) -> None:
             WIDGETS[inner.kind](form, inner, path)
         else:
             _raw(form, inner, path)
-        form.button(
-            "",
-            f"{dotted(path)}.remove",
-            partial(with_value, path=path, value=MISSING),
-            icon=":material/close:",
-            type="tertiary",
-            help=f"Remove {plain(name[:40])}",
-        )
+        with st.container(key=f"icon-button/{form.key}.{dotted(path)}.remove", width="content"):
+            form.button(
+                f"Remove {plain(name[:40])}",
+                f"{dotted(path)}.remove",
+                partial(with_value, path=path, value=MISSING),
+                icon=":material/close:",
+                type="tertiary",
+            )
 
 
 def _row_spec(spec: FieldSpec, name: str) -> FieldSpec:

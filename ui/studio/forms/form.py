@@ -2,7 +2,7 @@
 
 - ``Form``   what every widget of a form uses
 - ``folded``  a part of a form that is folded, with a text in its header
-- ``show_problem``, ``heading``, ``help_of``  small parts of a form
+- ``draw_style``, ``show_problem``, ``heading``, ``help_of``  small parts of a form
 
 Streamlit may interrupt a run of the page and start the next one, so callbacks of widgets may come
 from different runs. What they share is therefore saved in the session: each edit starts from the
@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import streamlit as st
@@ -26,6 +27,7 @@ from ui.studio.forms.fields import (
     MISSING,
     FieldSpec,
     ParamPath,
+    applies,
     dotted,
     is_within,
     value_at,
@@ -34,6 +36,7 @@ from ui.studio.forms.fields import (
 from ui.studio.screen_text import plain
 
 _SESSION_KEY = "ui.studio.forms"
+_STYLE = Path(__file__).parents[1] / "assets" / "forms.css"
 _MAX_SAVED_FORMS = 8
 
 ParamsEdit = Callable[[dict[str, Any]], dict[str, Any]]
@@ -181,8 +184,12 @@ class Form:
 
     def offered(self, bound: Bound, options: Iterable[Any], *chosen: Any) -> list[Any]:
         """Return the options, and everything that was ever chosen besides them in this widget."""
-        extra = self._state.extra_options.setdefault(bound.kwargs["key"], [])
-        extra += [each for each in chosen if each not in extra]
+        key = bound.kwargs["key"]
+        extra = self._state.extra_options.setdefault(key, [])
+        # What was typed may be another text for the value of the document.
+        now = st.session_state.get(key)
+        typed = [now] if isinstance(now, str) else []
+        extra += [each for each in (*chosen, *typed) if each not in extra]
         return list(dict.fromkeys([*options, *extra]))
 
     def explain(self, bound: Bound, text: str) -> None:
@@ -211,6 +218,15 @@ class Form:
             self._state.opened.add(part)
         return part in self._state.opened
 
+    def is_set(self, spec: FieldSpec) -> bool:
+        """Return whether a field of the node has another value than its default."""
+        return bool(self.params.get(spec.name, spec.default) != spec.default)
+
+    def is_shown(self, spec: FieldSpec, specs: tuple[FieldSpec, ...]) -> bool:
+        """Return whether a field has an effect, or is set or wrong so that the user may fix it."""
+        is_wrong = bool(self.problems_at((spec.name,)))
+        return applies(spec, self.params, specs) or is_wrong or self.is_set(spec)
+
     # Problems
 
     def problems_at(self, path: ParamPath) -> list[Problem]:
@@ -225,8 +241,14 @@ class Form:
             if inside or problem.field == name:
                 show_problem(problem)
 
-    def show_other_problems(self, path: ParamPath, drawn: Iterable[str]) -> None:
-        """Show the problems at a path that do not belong to one of the fields drawn there."""
+    def show_other_problems(
+        self, path: ParamPath, drawn: Iterable[str], titles: Mapping[str, str] | None = None
+    ) -> None:
+        """Show the problems at a path that do not belong to one of the fields drawn there.
+
+        ``titles`` are those of the fields at the path; without them, those of the node.
+        """
+        titles = self.titles if titles is None else titles
         start = dotted(path)
         drawn_names = [f"{start}.{name}" if start else name for name in drawn]
         for problem in self.problems_at(path) if path else self.problems:
@@ -234,7 +256,7 @@ class Form:
             if name != start and any(is_within(name, other) for other in drawn_names):
                 continue
             relative = name.removeprefix(f"{start}.") if path and name != start else name
-            show_problem(problem, relative and self.titles.get(relative, shown(relative)))
+            show_problem(problem, relative and titles.get(relative, shown(relative)))
 
 
 def _stands_for(displayed: Any, value: Any, show: Convert, read: Convert) -> bool:
@@ -270,6 +292,11 @@ def show_problem(problem: Problem, title: str = "") -> None:
     message = f"{title}: {problem.message}" if title else problem.message
     message = message[:1].upper() + message[1:]
     st.markdown(f":small[:red[:material/error: {plain(message)}]]")
+
+
+def draw_style() -> None:
+    """Load the style of forms into the page."""
+    st.html(_STYLE)
 
 
 def heading(title: str) -> None:
