@@ -49,9 +49,7 @@ def _marts(n_estimators: int) -> dict[str, Any]:
 
 # The paper of mdDF chooses them for each data set.
 _CHOSEN = {"gamma": "auto", "mu": "auto", "depth_step": "auto"}
-_GCFOREST = (
-    "Zhou and Feng, Deep Forest: Towards an Alternative to Deep Neural Networks, IJCAI 2017"
-)
+_GCFOREST = "Zhou and Feng, Deep Forest: Towards an Alternative to Deep Neural Networks, IJCAI 2017"
 _DISTRIBUTED = (
     "Zhang et al., Distributed Deep Forest and its Application to Automatic Detection of Cash-out "
     "Fraud, ACM TIST 2019"
@@ -60,9 +58,7 @@ _MARGIN = (
     "Lyu, Yang and Zhou, A Refined Margin Distribution Analysis for Forest Representation "
     "Learning, NeurIPS 2019"
 )
-_SCREENING = (
-    "Pang, Ting, Zhao and Zhou, Improving Deep Forest by Confidence Screening, ICDM 2018"
-)
+_SCREENING = "Pang, Ting, Zhao and Zhou, Improving Deep Forest by Confidence Screening, ICDM 2018"
 _BEST = "best average accuracy on our benchmarks"
 PRESETS: dict[str, Preset] = {
     "default": Preset(
