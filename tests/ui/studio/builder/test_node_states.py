@@ -45,10 +45,18 @@ def with_node(name: str, **values: object) -> Pipeline:
             {"load", "other"},
         ),
         (with_values(CHAIN, layout={"load": (5.0, 5.0)}), {"load", "split", "mart", "other"}),
+        (with_node("split", bypass=True), {"load", "other"}),
     ],
 )
 def test_a_change_makes_the_node_and_all_below_it_stale(now: Pipeline, same: set[str]):
     assert unchanged_nodes(now, CHAIN) == same
+
+
+def test_a_change_of_a_node_that_stays_bypassed_changes_nothing():
+    before = with_node("split", bypass=True)
+    node = with_values(before.nodes["split"], params={"seed": 1})
+    now = with_values(before, nodes={**before.nodes, "split": node})
+    assert unchanged_nodes(now, before) == set(CHAIN.nodes)
 
 
 def test_a_cycle_drawn_since_does_not_hang():
