@@ -217,6 +217,16 @@ class MissingInput(Problem):
     field_word = "input"
 
 
+class CannotBypass(Problem):
+    """A node is bypassed, but something reads an output that nothing can replace."""
+
+    field_word = "output"
+
+
+class Bypassed(Problem):
+    """A run is asked for a node that is bypassed."""
+
+
 class GroupOverlap(Problem):
     """A node is in more than one group, or twice in the same group."""
 

@@ -2,6 +2,7 @@
 
 - ``PipelineGraph``  order, upstream, downstream, cycles and paths of a pipeline's nodes
 - ``model_behind``   the node whose model made the predictions that another node evaluates
+- ``output_type``    the type of an output port
 
 networkx takes longer to import than the rest of this package, so it is imported on first use.
 """
@@ -104,7 +105,7 @@ def model_behind(pipeline: Pipeline, catalog: NodeTypes, node: str) -> str | Non
     upward: nx.DiGraph[str] = nx.DiGraph()
     upward.add_node(node)
     for edge in pipeline.edges:
-        port_type = _output_type(pipeline, catalog, edge.source)
+        port_type = output_type(pipeline, catalog, edge.source)
         if port_type in ("model", "predictions"):
             upward.add_edge(edge.target.node, edge.source.node, type=port_type)
     for target, source in nx.bfs_edges(upward, node):
@@ -113,7 +114,7 @@ def model_behind(pipeline: Pipeline, catalog: NodeTypes, node: str) -> str | Non
     return None
 
 
-def _output_type(pipeline: Pipeline, catalog: NodeTypes, output: PortRef) -> str | None:
+def output_type(pipeline: Pipeline, catalog: NodeTypes, output: PortRef) -> str | None:
     """Return the type of an output port; None if node, type or port is unknown."""
     node = pipeline.nodes.get(output.node)
     node_type = catalog.get(node.type) if node else None

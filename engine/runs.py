@@ -145,6 +145,8 @@ class Runs:
             raise InvalidPipeline(problems)
         if not pipeline.nodes:
             raise BadInput("The pipeline has no nodes yet; add some.")
+        if all(node.bypass for node in pipeline.nodes.values()):
+            raise BadInput("All nodes of the pipeline are bypassed; remove the bypass of some.")
         check_requested_nodes(pipeline, self.catalog, options)
 
     def start(self, pipeline: Pipeline, options: RunOptions) -> str:

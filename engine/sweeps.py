@@ -26,7 +26,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, islice, product
@@ -35,6 +35,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, JsonValue, ValidationError
 
+from engine.bypass import active_pipeline
 from engine.errors import BadSweep, InvalidPipeline, Problem
 from engine.graph import PipelineGraph
 from engine.node_types import MAX_LABEL, Branch, NodeType, NodeTypes, node_title
@@ -114,17 +115,20 @@ class ExpandedPipeline:
 
 
 def expand(pipeline: Pipeline, catalog: NodeTypes) -> ExpandedPipeline:
-    """Write out every branch, with a leaderboard behind them.
+    """Leave out bypassed nodes and write out every branch, with a leaderboard behind them.
 
     Raise ``InvalidPipeline`` if a sweep is wrong.
     """
-    if not has_sweep(pipeline):
-        return _as_it_is(pipeline)
-    axes = axes_of(pipeline, catalog)
-    compared = _with_leaderboard(pipeline, catalog, axes)
+    active = active_pipeline(pipeline, catalog)
+    if not has_sweep(active):
+        return _as_it_is(active)
+    axes = axes_of(active, catalog)
+    # A copy must not have the name of a bypassed node: it would be shown as that node.
+    reserved = set(pipeline.nodes)
+    compared = _with_leaderboard(active, catalog, axes, reserved)
     added = next((name for name in compared.nodes if name not in pipeline.nodes), None)
     all_axes = {name: axes.get(name, ()) for name in compared.nodes}
-    return _Expander(compared, catalog, all_axes).expand(added)
+    return _Expander(compared, catalog, all_axes, reserved).expand(added)
 
 
 def expand_past(pipeline: Pipeline, catalog: NodeTypes) -> ExpandedPipeline:
@@ -163,6 +167,7 @@ def axes_of(pipeline: Pipeline, catalog: NodeTypes) -> dict[str, tuple[str, ...]
 
 def has_evaluation(pipeline: Pipeline, catalog: NodeTypes, name: str) -> bool:
     """Return whether a node below ``name`` evaluates its branches, so that they can be compared."""
+    pipeline = active_pipeline(pipeline, catalog)
     axes = axes_of(pipeline, catalog)
     return any(name in axes.get(ref.node, ()) for ref in _evaluations(pipeline, catalog))
 
@@ -177,7 +182,9 @@ def _takes_many(pipeline: Pipeline, catalog: NodeTypes, ref: PortRef) -> bool:
 # The leaderboard
 
 
-def _with_leaderboard(pipeline: Pipeline, catalog: NodeTypes, axes: Axes) -> Pipeline:
+def _with_leaderboard(
+    pipeline: Pipeline, catalog: NodeTypes, axes: Axes, reserved: Container[str]
+) -> Pipeline:
     """Add a node that compares those evaluations of branches that do not meet anywhere."""
     met = {edge.source for edge in pipeline.edges if _takes_many(pipeline, catalog, edge.target)}
     evaluations = [ref for ref in _evaluations(pipeline, catalog) if axes.get(ref.node)]
@@ -186,7 +193,7 @@ def _with_leaderboard(pipeline: Pipeline, catalog: NodeTypes, axes: Axes) -> Pip
     if not loose or comparison is None:
         return pipeline
     node_type, port = comparison
-    name = free_name(LEADERBOARD, pipeline.nodes.__contains__)
+    name = free_name(LEADERBOARD, reserved.__contains__)
     edges = [Edge(source=ref, target=PortRef(name, port)) for ref in loose]
     nodes = {**pipeline.nodes, name: Node(type=node_type, label="Leaderboard")}
     return with_values(pipeline, nodes=nodes, edges=[*pipeline.edges, *edges])
@@ -216,8 +223,11 @@ def _comparison_type(catalog: NodeTypes) -> tuple[str, str] | None:
 class _Expander:
     """Copies the nodes of a pipeline along their axes, and connects the copies."""
 
-    def __init__(self, pipeline: Pipeline, catalog: NodeTypes, axes: Axes) -> None:
+    def __init__(
+        self, pipeline: Pipeline, catalog: NodeTypes, axes: Axes, reserved: Iterable[str]
+    ) -> None:
         self.pipeline, self.catalog, self.axes = pipeline, catalog, axes
+        self.reserved = reserved
         swept = [name for name, node in pipeline.nodes.items() if node.sweep]
         self.values = {name: combinations(name, pipeline.nodes[name], catalog) for name in swept}
         types = {name: catalog[pipeline.nodes[name].type] for name in swept}
@@ -245,7 +255,7 @@ class _Expander:
 
     def _ids_of_copies(self) -> dict[str, dict[Point, str]]:
         """Return an id for each copy: ``forest-2``; with two axes ``predict-2-1``."""
-        taken = set(self.pipeline.nodes)
+        taken = {*self.pipeline.nodes, *self.reserved}
         ids: dict[str, dict[Point, str]] = {}
         for name in self.pipeline.nodes:
             if not self.axes[name]:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from engine.bypass import active_pipeline, bypass_problems
 from engine.errors import (
     BadColumns,
     BadInput,
@@ -64,14 +65,15 @@ def find_problems(pipeline: Pipeline, catalog: NodeTypes) -> list[Problem]:
     """Return everything that is wrong with the pipeline itself; it can run if that is nothing.
 
     Checked are the type and the parameters of each node, the edges, inputs that are not connected,
-    cycles, sweeps and groups. Nothing outside of the pipeline is read: ``find_source_problems``
-    does that.
+    cycles, bypassed nodes, sweeps and groups. A bypassed node needs no valid parameters and no
+    inputs. Nothing outside of the pipeline is read: ``find_source_problems`` does that.
     """
     # Imported here: ``engine.sweeps`` checks the parameters of each branch by this module.
     from engine.sweeps import node_sweep_problems, sweep_problems
 
+    active = active_pipeline(pipeline, catalog)
     problems: list[Problem] = []
-    for name, node in pipeline.nodes.items():
+    for name, node in active.nodes.items():
         # A node with a sweep is checked in each of its branches.
         rule = node_sweep_problems if node.sweep else node_problems
         problems += rule(name, node, catalog)
@@ -81,7 +83,8 @@ def find_problems(pipeline: Pipeline, catalog: NodeTypes) -> list[Problem]:
         edges.add(edge)
     problems += _missing_inputs(pipeline, catalog)
     problems += _cycles(pipeline)
-    problems += sweep_problems(pipeline, catalog)
+    problems += bypass_problems(pipeline, catalog)
+    problems += sweep_problems(active, catalog)
     problems += _group_problems(pipeline)
     return problems
 
@@ -212,9 +215,11 @@ def find_source_problems(
 ) -> list[Problem]:
     """Return what is wrong with files and models that nodes read, and with their columns.
 
-    Every branch of a sweep is checked. Nodes with other problems are left out. ``stored`` returns
-    the columns of a node that has read the same file before: it is not read again.
+    Every branch of a sweep is checked. Bypassed nodes and nodes with other problems are left out.
+    ``stored`` returns the columns of a node that has read the same file before: it is not read
+    again.
     """
+    pipeline = active_pipeline(pipeline, catalog)
     columns = ColumnPropagation(pipeline, catalog, files, stored, every_branch=True)
     problems = [*_source_problems(pipeline, catalog, files, stored), *columns.problems]
     # Branches of a sweep often have the same problem.
@@ -410,7 +415,8 @@ def _missing_inputs(pipeline: Pipeline, catalog: NodeTypes) -> Iterator[Problem]
     """Yield a problem for each required input that is not connected."""
     connected = {edge.target for edge in pipeline.edges}
     for name, node in pipeline.nodes.items():
-        for port in catalog[node.type].inputs if node.type in catalog else ():
+        node_type = None if node.bypass else catalog.get(node.type)
+        for port in node_type.inputs if node_type else ():
             if port.required and (name, port.name) not in connected:
                 message = f"it is not connected; connect an output of type {_types_of(port)}"
                 yield MissingInput(message, node=name, field=port.name)
@@ -466,9 +472,10 @@ def columns_at(
     """Return the columns by node and output, ``None`` where they are not known before a run.
 
     With ``files``, the sources of nodes that read from outside are read: of a large file, the
-    beginning. Nodes with problems have unknown columns; this function does not raise.
+    beginning. Nodes with problems have unknown columns; bypassed nodes have none. This function
+    does not raise.
     """
-    return ColumnPropagation(pipeline, catalog, files).columns
+    return ColumnPropagation(active_pipeline(pipeline, catalog), catalog, files).columns
 
 
 def columns_for(
@@ -477,6 +484,7 @@ def columns_for(
     """Return the columns that the form of a node offers, ``None`` if they are not known.
 
     A node that reads from outside has those of its source, another those of its first table input.
+    The form of a bypassed node offers what it would read.
     """
     node = pipeline.nodes.get(node_id)
     node_type = catalog.get(node.type) if node else None
@@ -484,6 +492,8 @@ def columns_for(
         return None
     if node_type.source_columns is not None:
         return _columns_of_source(node_type, node.params, files)
+    nodes = {**pipeline.nodes, node_id: with_values(node, bypass=False)}
+    pipeline = active_pipeline(with_values(pipeline, nodes=nodes), catalog)
     port = next((port.name for port in node_type.inputs if port.type == "table"), None)
     sources = [edge.source for edge in pipeline.edges if edge.target == (node_id, port)]
     if len(sources) != 1:

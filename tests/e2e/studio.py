@@ -156,7 +156,8 @@ class Studio(Tab):
 
     def look_at(self, end: str) -> None:
         self.handle(end, "output").click()
-        self.page.locator(".st-key-bottom-Output").wait_for()
+        node = end.partition(".")[0]
+        self.page.locator(f".st-key-part-of-{node}-Output").wait_for()
 
 
 WIRES = [

@@ -14,8 +14,9 @@ import re
 import time
 from typing import Literal, NamedTuple
 
+from engine.errors import Problem
 from engine.node_types import NodeTypes
-from engine.pipeline import Node
+from engine.pipeline import Node, Pipeline
 from engine.text import readable
 from ui.cli.progress import MARKS
 
@@ -111,3 +112,18 @@ def tone(state: str) -> Tone:
 def state_label(state: str) -> str:
     """Return a state with its mark: ``✓ done``."""
     return f"{MARKS.get(state, '·')} {state}"
+
+
+def problem_text(problem: Problem, pipeline: Pipeline, catalog: NodeTypes) -> str:
+    """Return a problem in the words of the screen: the title of its node, and what is wrong."""
+    node = pipeline.nodes.get(problem.node or "")
+    if node is None:
+        return str(problem)
+    return f"{node_title(node, catalog)}: {problem.message}"
+
+
+def source_title(source: str) -> str:
+    """Return the name of a file or of a sample, as a person would write it."""
+    if source.startswith("sample:"):
+        return f"{source.removeprefix('sample:').replace('-', ' ').capitalize()} (sample)"
+    return source.rpartition("/")[2]
