@@ -18,6 +18,7 @@ from engine.errors import Problem
 from engine.node_types import NodeTypes
 from engine.pipeline import Node, Pipeline
 from engine.text import readable
+from nodes.data import samples
 from ui.cli.progress import MARKS
 
 # Empty small text. It separates characters that Markdown would read as a link, emoji or arrow.
@@ -124,6 +125,5 @@ def problem_text(problem: Problem, pipeline: Pipeline, catalog: NodeTypes) -> st
 
 def source_title(source: str) -> str:
     """Return the name of a file or of a sample, as a person would write it."""
-    if source.startswith("sample:"):
-        return f"{source.removeprefix('sample:').replace('-', ' ').capitalize()} (sample)"
-    return source.rpartition("/")[2]
+    title = samples.source_title(source)
+    return title.rpartition("/")[2] if title == source else title

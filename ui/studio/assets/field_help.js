@@ -1,7 +1,7 @@
 // The help of form fields, beside the panel and never over the field. It is shown while a field has
 // the keyboard, or the mouse rests on its label.
 
-const WAIT = 350, GAP = 10, EDGE = 8;
+const WAIT = 350, GAP = 20, EDGE = 8;
 const forms = new Map(); // the box of each form → texts by the class of the field
 
 export default function ({ data, parentElement }) {

@@ -66,9 +66,8 @@ def draw_deep_forest(form: Form, specs: tuple[FieldSpec, ...]) -> None:
     with st.container(gap="xsmall"):
         _learners(form, by_name["learners"], info)
     with st.container():
-        fit_count = fit_count_text(form.params)
-        if fit_count:
-            st.markdown(f":small[:material/functions: {plain(fit_count)}]")
+        for line in (fit_count_text(form.params) or "").splitlines():
+            st.markdown(f":small[{plain(line)}]")
     drawn = {"preset", "learners"}
     for title, rows in PARTS:
         drawn.update(*rows)

@@ -3,8 +3,8 @@
 - ``preset_info``     a preset's description, paper, learners and params, named as in the node
 - ``learner_text``    a learner in one line
 - ``needs_folds``     whether the number of folds has an effect
-- ``fit_count_text``  "4 learners: up to 40 fits in layer 1 and 80 in each later layer to score,
-  then 20 per layer on all rows, up to 10 layers"
+- ``fit_count_text``  "4 learners × 5 folds = 20 fits a layer (to score it: up to 40 in layer 1,
+  then 80), up to 10 layers"
 
 The learning library is imported when it is first needed: it takes a moment to load.
 """
@@ -138,7 +138,8 @@ def _has_bags(kind: Any) -> bool:
 def fit_count_text(params: Mapping[str, Any]) -> str | None:
     """Return how much a deep forest trains: learners, folds and layers in one line.
 
-    ``None`` while a setting that it depends on is wrong.
+    A second line says it for more classes, if the learners are others then. ``None`` while a
+    setting that it depends on is wrong.
     """
     info = preset_info(str(params.get("preset", "default")))
     if info is None:
@@ -154,12 +155,11 @@ def fit_count_text(params: Mapping[str, Any]) -> str | None:
     # With a selector each cascade sees other columns, so that they cannot share fits.
     shares = params.get("select_features") is None and folds > 2
     fit_count = _FitCount(folds, vectors == "oob", resampling == "nested", shares)
-    text = fit_count.text(counts)
-    if not params.get("learners"):
-        more = fit_count.text(_learner_counts(info.learners_of_many_classes) or counts)
-        if more != text:
-            text += f" with up to {info.max_classes} classes; {more} with more"
-    return f"{text}, up to {counted(layers, 'layer')}"
+    text = f"{fit_count.text(counts)}, up to {counted(layers, 'layer')}"
+    many = _learner_counts(info.learners_of_many_classes)
+    if params.get("learners") or many in (None, counts):
+        return text
+    return f"{text}\nWith more than {info.max_classes} classes: {fit_count.text(many or counts)}"
 
 
 def _setting(params: Mapping[str, Any], info: PresetInfo, name: str) -> Any:
@@ -205,18 +205,16 @@ class _FitCount(NamedTuple):
     def text(self, counts: tuple[int, int]) -> str:
         """Return learners and fits in words."""
         once = self._fits(counts, self.folds)
+        text = f"{self._terms(counts)} = {counted(once, 'fit')} a layer"
         if not self.nested:
-            return f"{self._terms(counts)} = {counted(once, 'fit')} per layer"
+            return text
         # A cascade is blind to one fold and learns the others; one of two folds is divided again.
         inner = max(self.folds - 1, 2)
         later = self._fits(counts, inner, self.folds)
         first = self._fits(counts, inner, self.folds, self.shares)
-        scored = f"{counted(first, 'fit')} per layer"
-        if first != later:
-            scored = f"{counted(first, 'fit')} in layer 1 and {later:,} in each later layer"
+        scored = f"{first:,}" if first == later else f"{first:,} in layer 1, then {later:,}"
         # With many rows fewer cascades are scored.
-        learners = counted(sum(counts), "learner")
-        return f"{learners}: up to {scored} to score, then {once:,} per layer on all rows"
+        return f"{text} (to score it: up to {scored})"
 
     def _fits(
         self, counts: tuple[int, int], folds: int, cascades: int = 1, shared: bool = False

@@ -45,7 +45,7 @@ def node_form(
     titles |= {spec.name: spec.title for spec in specs}
     form = Form(key, node.params, problems, change, columns, offered_files, titles=titles)
     draw_style()
-    with st.container(gap="small"):
+    with st.container(gap="small", key=f"node-form/{key}"):
         # Problems come and go; in a container of their own they do not move what is below.
         with st.container():
             form.show_other_problems((), [spec.name for spec in specs])

@@ -112,7 +112,9 @@ class Drawn:
         """The numbers of the learners that are open."""
         state = self.app.session_state
         keys = [f"{self.form_key}learners.{number}.open" for number in range(20)]
-        return [number for number, key in enumerate(keys) if key in state and state[key]]
+        # The state of an AppTest has no ``get``.
+        known = [key in state and bool(state[key]) for key in keys]
+        return [number for number, is_open in enumerate(known) if is_open]
 
     @property
     def form_key(self) -> str:

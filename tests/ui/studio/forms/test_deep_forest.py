@@ -34,62 +34,60 @@ PER_LAYER = {"resampling": "per_layer"}
     [
         (
             {},
-            "4 learners: up to 40 fits in layer 1 and 80 in each later layer to score, then 20 per "
-            "layer on all rows with up to 4 classes; 2 learners: up to 20 fits in layer 1 and 40 "
-            "in each later layer to score, then 10 per layer on all rows with more, up to 10 "
-            "layers",
+            "4 learners × 5 folds = 20 fits a layer (to score it: up to 40 in layer 1, then 80), "
+            "up to 10 layers\nWith more than 4 classes: 2 learners × 5 folds = 10 fits a layer (to "
+            "score it: up to 20 in layer 1, then 40)",
         ),
         (
             {"select_features": 9},
-            "4 learners: up to 80 fits per layer to score, then 20 per layer on all rows with up "
-            "to 4 classes; 2 learners: up to 40 fits per layer to score, then 10 per layer on all "
-            "rows with more, up to 10 layers",
+            "4 learners × 5 folds = 20 fits a layer (to score it: up to 80), up to 10 layers\n"
+            "With more than 4 classes: 2 learners × 5 folds = 10 fits a layer (to score it: up to "
+            "40)",
         ),
         (
             {"class_vectors": "oob"},
-            "4 learners: up to 25 fits in layer 1 and 35 in each later layer to score, then 8 per "
-            "layer on all rows with up to 4 classes; 2 learners: up to 10 fits per layer to score, "
-            "then 2 per layer on all rows with more, up to 10 layers",
+            "3 learners out of bag + 1 learner × 5 folds = 8 fits a layer (to score it: up to 25 "
+            "in layer 1, then 35), up to 10 layers\nWith more than 4 classes: 2 learners out of "
+            "bag = 2 fits a layer (to score it: up to 10)",
         ),
         (
             {"learners": [FOREST, MART], "folds": 2},
-            "3 learners: up to 12 fits per layer to score, then 6 per layer on all rows, up to 10 "
-            "layers",
+            "3 learners × 2 folds = 6 fits a layer (to score it: up to 12), up to 10 layers",
         ),
         (
             {"folds": 3, "max_layers": 1} | PER_LAYER,
-            "4 learners × 3 folds = 12 fits per layer with up to 4 classes; "
-            "2 learners × 3 folds = 6 fits per layer with more, up to 1 layer",
+            "4 learners × 3 folds = 12 fits a layer, up to 1 layer\n"
+            "With more than 4 classes: 2 learners × 3 folds = 6 fits a layer",
         ),
         (
             {"class_vectors": "oob"} | PER_LAYER,
-            "3 learners out of bag + 1 learner × 5 folds = 8 fits per layer with up to 4 classes; "
-            "2 learners out of bag = 2 fits per layer with more, up to 10 layers",
+            "3 learners out of bag + 1 learner × 5 folds = 8 fits a layer, up to 10 layers\n"
+            "With more than 4 classes: 2 learners out of bag = 2 fits a layer",
         ),
         (
             {"preset": "gcforest", "class_vectors": "oob"} | PER_LAYER,
-            "4 learners out of bag = 4 fits per layer, up to 10 layers",
+            "4 learners out of bag = 4 fits a layer, up to 10 layers",
         ),
         (
             {"preset": "mart_cascade", "class_vectors": "oob"} | PER_LAYER,
-            "4 learners × 5 folds (MART has no bags) = 20 fits per layer, up to 10 layers",
+            "4 learners × 5 folds (MART has no bags) = 20 fits a layer, up to 10 layers",
         ),
         (
             {"learners": [{"kind": "mart"}]} | PER_LAYER,
-            "1 learner × 5 folds = 5 fits per layer, up to 10 layers",
+            "1 learner × 5 folds = 5 fits a layer, up to 10 layers",
         ),
         (
             {"learners": []} | PER_LAYER,
-            "4 learners × 5 folds = 20 fits per layer with up to 4 classes; "
-            "2 learners × 5 folds = 10 fits per layer with more, up to 10 layers",
+            "4 learners × 5 folds = 20 fits a layer, up to 10 layers\n"
+            "With more than 4 classes: 2 learners × 5 folds = 10 fits a layer",
         ),
         (
             {"learners": [FOREST, MART], "class_vectors": "oob", "folds": 7} | PER_LAYER,
-            "2 learners out of bag + 1 learner × 7 folds = 9 fits per layer, up to 10 layers",
+            "2 learners out of bag + 1 learner × 7 folds = 9 fits a layer, up to 10 layers",
         ),
         (
             {"preset": "mddf_sf", "folds": None} | PER_LAYER,
-            "4 learners × 5 folds = 20 fits per layer, up to 10 layers",
+            "4 learners × 5 folds = 20 fits a layer, up to 10 layers",
         ),
         ({"resampling": "x"}, None),
         ({"learners": [{"kind": "oak"}]}, None),
@@ -139,12 +137,11 @@ def test_the_sum_is_what_the_library_fits(
 
     model.fit(*load_iris(return_X_y=True), listener=count)
     first, later = started[1, False], started[2, False]
-    text = f"{first} fits per layer"
-    if first != later:
-        text = f"{first} fits in layer 1 and {later} in each later layer"
+    text = f"= {first} fits a layer, up to"
     if resampling == "nested":
         assert started[1, True] == started[2, True]
-        text = f": up to {text} to score, then {started[1, True]} per layer on all rows"
+        scored = f"{first}" if first == later else f"{first} in layer 1, then {later}"
+        text = f"= {started[1, True]} fits a layer (to score it: up to {scored})"
     assert text in (said or "")
 
 
@@ -246,7 +243,7 @@ OF_DEFAULT = [
 def test_an_edit_of_the_presets_learners_writes_them_down(draw):
     form = draw("deep-forest")
     assert "1 × Completely random forest · 100 trees" in form.said
-    assert "40 fits" in form.said and "With more than 4 classes: 2 × Extra trees" in form.said
+    assert "= 20 fits" in form.said and "With more than 4 classes: 2 × Extra trees" in form.said
     assert form.open_card(3).params == {}
     assert form.find("Kind").value == "mart"
     form.give("Max layers", "3")
@@ -312,14 +309,14 @@ def test_a_wrong_card_is_kept_and_can_be_mended(draw):
         ],
     )
     assert "'oak'" in form.said and "max_features" in form.said and len(form.problems) == 3
-    assert "fits per" not in form.said
+    assert "fits a layer" not in form.said
     form.give("Entry 1", '{"kind": "mart"}')
     form.open_card(1).press("learners.1.max_features.remove")
     form.open_card(2).give("Trees", 9, 1)
     assert form.params == {
         "learners": [{"kind": "mart"}, {"kind": "mart"}, {"kind": "mart", "trees": 9}]
     }
-    assert "30 fits" in form.said and form.problems == []
+    assert "= 15 fits" in form.said and form.problems == []
 
 
 @pytest.mark.parametrize(
