@@ -274,40 +274,59 @@ def title_in(report: Report, metric: str) -> str:
     return title_among([report.headline] if report.kind == "evaluation" else report.rows, metric)
 
 
-def headline(report: Report) -> tuple[str, str]:
-    """Return the one figure that a list of runs shows, as a name and a value.
-
-    For an evaluation it is AUC if there is a positive class, else accuracy; for a comparison the
-    best model. Both texts are empty for a report that has no such figure.
-    """
-    data = report.headline
-    if report.kind == "comparison" and data.get("metric") and data.get("value") is not None:
-        metric = str(data["metric"])
-        figure = f"{title_in(report, metric)} {format_metric(metric, data['value'])}"
-        return str(data.get("best") or ""), figure
-    headline_name = headline_metric(data) if report.kind == "evaluation" else None
-    if headline_name is None:
-        return "", ""
-    return metric_title(headline_name), format_metric(headline_name, data[headline_name])
-
-
 def result_text(run: RunSummary) -> str:
-    """Return the result of a run, such as ``Accuracy: 97.3%``; empty while it is live."""
+    """Return the result of a run, such as ``Accuracy: 97.3 %``; empty while it is live."""
     what, figure = headline(run.report) if run.report else ("", "")
     return ": ".join(part for part in (what, figure) if part)
 
 
-class ReportLine(NamedTuple):
-    """A report in one line."""
+def headline(report: Report) -> tuple[str, str]:
+    """Return the figure that a list of runs shows, as a name and a value.
 
-    line: str = ""
-    """``AUC 0.925``; empty for a report that has no such figure."""
+    Both texts are empty for a report that has no such figure.
+    """
+    found = main_figure(report)
+    if found.best:
+        return found.best, f"{found.metric} {found.figure}"
+    return found.metric, found.figure
+
+
+class ReportLine(NamedTuple):
+    """The one figure of a report, as a node on the canvas shows it."""
+
+    figure: str = ""
+    """``97.4 %``; empty for a report that has no such figure."""
+    metric: str = ""
+    """What it measures: ``Accuracy``."""
     best: str = ""
     """Of a comparison, the best model."""
 
+    @property
+    def line(self) -> str:
+        """Return all of it in one line: ``AUC 0.925: MART``; the figure is not cut off."""
+        figure = f"{self.metric} {self.figure}".strip()
+        return f"{figure}: {self.best}" if self.best else figure
+
+
+def main_figure(report: Report) -> ReportLine:
+    """Return the one figure of a report that lists and nodes show.
+
+    For an evaluation it is AUC if there is a positive class, else accuracy; for a comparison that
+    of the best model.
+    """
+    figures = report.headline
+    if report.kind == "comparison" and figures.get("metric") and figures.get("value") is not None:
+        metric, value = str(figures["metric"]), figures["value"]
+        best = str(figures.get("best") or "")
+        return ReportLine(format_metric(metric, value), title_in(report, metric), best)
+    metric_name = headline_metric(figures) if report.kind == "evaluation" else None
+    if metric_name is None:
+        return ReportLine()
+    return ReportLine(format_metric(metric_name, figures[metric_name]), metric_title(metric_name))
+
 
 def result_of(output: Artifact, store: Store) -> ReportLine:
-    """Return the line of a stored report; an empty one if it was cleaned up or is damaged."""
+    """Return the figure of a stored report; an empty one if it was cleaned up or is damaged."""
     try:
         return _read_line(output.digest, output, store)
     except (SylvaError, OSError, ValueError, TypeError, KeyError):
@@ -316,11 +335,5 @@ def result_of(output: Artifact, store: Store) -> ReportLine:
 
 @st.cache_data(max_entries=2000, show_spinner=False)
 def _read_line(digest: str, _output: Artifact, _store: Store) -> ReportLine:
-    """Return the line of a stored report from the cache; ``digest`` is the cache key."""
-    report: Report = opened(_output, _store)
-    name, figure = headline(report)
-    # A comparison has many models: its best one is named too.
-    if report.kind != "comparison":
-        return ReportLine(f"{name} {figure}".strip())
-    # The figure comes first: a narrow node cuts the end.
-    return ReportLine(f"{figure}: {name}" if figure else "", name)
+    """Return the figure of a stored report from the cache; ``digest`` is the cache key."""
+    return main_figure(opened(_output, _store))

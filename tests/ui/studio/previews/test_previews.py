@@ -406,21 +406,18 @@ def test_a_report_is_told_in_a_line_that_is_read_once(workspace, outputs, monkey
     store = Store(workspace)
     evaluation, comparison = (outputs[f"{name}.report"] for name in ("evaluate_mart", "compare"))
     auc, about = store.open(evaluation).headline["auc"], store.open(comparison).headline
-    assert result_of(evaluation, store) == (f"AUC {auc:.3f}", "")
-    assert result_of(comparison, store) == (
-        f"AUC {about['value']:.3f}: {about['best']}",
-        about["best"],
-    )
-    assert result_of(outputs["select.report"], store) == ("", "")
+    assert result_of(evaluation, store) == (f"{auc:.3f}", "AUC", "")
+    compared = result_of(comparison, store)
+    assert compared == (f"{about['value']:.3f}", "AUC", about["best"])
+    assert compared.line == f"AUC {about['value']:.3f}: {about['best']}"
+    assert result_of(outputs["select.report"], store) == ("", "", "")
     monkeypatch.setattr(Store, "open", lambda *_: pytest.fail("read again"))
     assert result_of(evaluation, store).line == f"AUC {auc:.3f}"
 
 
 def test_a_report_that_is_gone_says_nothing(tmp_path):
-    assert result_of(Artifact("report", "0" * 64, {}), Store(Workspace(tmp_path).create())) == (
-        "",
-        "",
-    )
+    gone = result_of(Artifact("report", "0" * 64, {}), Store(Workspace(tmp_path).create()))
+    assert gone == ("", "", "") and gone.line == ""
 
 
 @pytest.mark.parametrize(
