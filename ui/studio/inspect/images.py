@@ -124,7 +124,7 @@ def _are_numbers(names: Sequence[str], rows: pa.Table) -> bool:
 
 def _is_number(kind: pa.DataType) -> bool:
     """Return whether a column of this type can be a pixel."""
-    return types.is_integer(kind) or types.is_floating(kind)
+    return bool(types.is_integer(kind) or types.is_floating(kind))
 
 
 def _look_like_pixels(values: np.ndarray) -> bool:
@@ -163,8 +163,9 @@ def parse_shape(text: str, features: Sequence[str], rows: pa.Table) -> ImageShap
     names = [name for name in features if _are_numbers([name], rows)]
     needed = height * width * colours
     if needed != len(names) or max(height, width) > LARGEST_SIDE:
+        typed = " × ".join(map(str, sides))
         raise BadInput(
-            f"an image of {' × '.join(map(str, sides))} has {needed:,} values, and the forest reads "
+            f"an image of {typed} has {needed:,} values, and the forest reads "
             f"{counted(len(names), 'column')} of numbers without gaps; type a shape that fits"
         )
     if planes_first:
