@@ -17,6 +17,7 @@ from engine.errors import BadInput
 from engine.export_python import Snippet, Variables, changed_params, statement
 from engine.node_types import NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.values import Report
+from nodes.models.metric_titles import METRIC_TITLES
 
 MetricName = Literal[
     "auc",
@@ -43,8 +44,9 @@ class CompareParams(NodeParams):
     metric: MetricName = Field(
         "auc",
         title="Ranked by",
-        description="The measure that decides the order; evaluations without a value for it come "
+        description="The metric that decides the order; evaluations without a value for it come "
         "last.",
+        json_schema_extra=form_hint(words=METRIC_TITLES),
     )
     details: list[Detail] = Field(
         default_factory=list,

@@ -36,8 +36,8 @@ def forest(**params: Any) -> Pipeline:
             forest(learners=[{"kind": "mart"}, {"kind": "mart", "trees": 5}]),
             forest(learners=[{"kind": "mart"}]),
             [
-                ("Learners of a layer · 2 · kind", "mart", "–"),
-                ("Learners of a layer · 2 · trees", "5", "–"),
+                ("Base learners · 2 · kind", "mart", "–"),
+                ("Base learners · 2 · trees", "5", "–"),
             ],
         ),
         (mart(odd={"low": 1}), mart(odd={"low": 2}), [("odd.low", "1", "2")]),

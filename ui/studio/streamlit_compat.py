@@ -147,12 +147,18 @@ _registered: dict[str, tuple[BidiComponentManager, ComponentRenderer]] = {}
 
 
 def component(
-    name: str, *, html: str, js: str, css: str, package: Path | None = None
+    name: str,
+    *,
+    html: str,
+    js: str,
+    css: str,
+    package: Path | None = None,
+    isolate_styles: bool = True,
 ) -> ComponentRenderer:
     """Return a component, registered with the manager of the running app.
 
     ``js`` and ``css`` are code. With ``package``, a folder whose ``pyproject.toml`` names a folder
-    of assets, they are patterns of files in there.
+    of assets, they are patterns of files in there. With ``isolate_styles`` it is in a shadow tree.
     """
     manager = get_bidi_component_manager()
     # Tests start several apps in one process, and each has a manager of its own.
@@ -160,7 +166,9 @@ def component(
         # Streamlit finds the manifest of an installed package, but not of an editable install.
         if package is not None and manager.get_component_asset_root(name) is None:
             manager.register_from_manifest(_manifest(package), package)
-        renderer = st.components.v2.component(name, html=html, js=js, css=css)
+        renderer = st.components.v2.component(
+            name, html=html, js=js, css=css, isolate_styles=isolate_styles
+        )
         _registered[name] = manager, renderer
     return _registered[name][1]
 

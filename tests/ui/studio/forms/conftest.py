@@ -107,6 +107,22 @@ class Drawn:
             widget.set_value(value)
         return self.run().params
 
+    @property
+    def open_cards(self) -> list[int]:
+        """The numbers of the learners that are open."""
+        state = self.app.session_state
+        keys = [f"{self.form_key}learners.{number}.open" for number in range(20)]
+        return [number for number, key in enumerate(keys) if key in state and state[key]]
+
+    @property
+    def form_key(self) -> str:
+        return f"form.{self.node}.{self.app.session_state['epoch']}."
+
+    def open_card(self, number: int) -> Drawn:
+        """Open the card of a list of learners, as a click on it does."""
+        self.app.session_state[f"{self.form_key}learners.{number}.open"] = True
+        return self.run()
+
     def press(self, name: str) -> dict[str, Any]:
         """Press the button whose key ends so; the parameters after it."""
         button = next(one for one in self.app.button if one.key.endswith(name))
