@@ -217,6 +217,10 @@ class MissingInput(Problem):
     field_word = "input"
 
 
+class GroupOverlap(Problem):
+    """A node is in more than one group, or twice in the same group."""
+
+
 class BadSweep(Problem):
     """A sweep cannot be run, or leads to a node that must not run more than once."""
 

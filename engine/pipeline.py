@@ -1,9 +1,9 @@
 """A pipeline as a value that never changes: pydantic models, and nothing else.
 
 A ``Pipeline`` has nodes (``Node``, with ``NodeSettings`` and an optional ``Sweep``), edges between
-their ports (``Edge``, ``PortRef``) and notes (``Note``). Each model checks its own shape only:
-``engine.pipeline_file`` reads and writes documents and reports every problem in them,
-``engine.validation`` decides whether types, parameters and edges fit together.
+their ports (``Edge``, ``PortRef``), notes (``Note``) and groups of nodes (``Group``). Each model
+checks its own shape only: ``engine.pipeline_file`` reads and writes documents and reports every
+problem in them, ``engine.validation`` decides whether types, parameters and edges fit together.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from engine.text import shown
 MAX_NODES = 5_000
 MAX_EDGES = 50_000
 MAX_NOTES = 5_000
+MAX_GROUPS = 1_000
 MAX_PARAMS = 500
 MAX_BRANCHES = 200
 
@@ -199,6 +200,9 @@ class Node(_Model):
     label: Label = Field(
         default="", description="Title on the canvas; by default the title of the type."
     )
+    bypass: bool = Field(
+        default=False, description="Whether a run leaves the node out and passes its input on."
+    )
     settings: NodeSettings = NodeSettings()
     sweep: Sweep | None = Field(
         default=None, description="Values to try, each combination in a branch of its own."
@@ -232,6 +236,18 @@ class Note(_Model):
     height: Finite = Field(default=120, gt=0)
 
 
+class Group(_Model):
+    """Nodes with one title on the canvas, without effect on a run; a node is in one group only."""
+
+    title: Label = Field(min_length=1)
+    nodes: Annotated[tuple[str, ...], Strict(False)] = Field(
+        min_length=1, max_length=MAX_NODES, description="Ids of the nodes in the group."
+    )
+    collapsed: bool = Field(
+        default=False, description="Whether the canvas draws the group as one box."
+    )
+
+
 class Pipeline(_Model):
     """A whole pipeline; ``layout`` is where the canvas draws each node, without effect on a run."""
 
@@ -243,3 +259,4 @@ class Pipeline(_Model):
     edges: Annotated[tuple[Edge, ...], Strict(False)] = Field(default=(), max_length=MAX_EDGES)
     layout: dict[str, Position] = {}
     notes: Annotated[tuple[Note, ...], Strict(False)] = Field(default=(), max_length=MAX_NOTES)
+    groups: Annotated[tuple[Group, ...], Strict(False)] = Field(default=(), max_length=MAX_GROUPS)

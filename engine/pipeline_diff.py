@@ -28,8 +28,8 @@ def changes(pipelines: Mapping[str, Pipeline], catalog: NodeTypes) -> list[dict[
     """Return one row for each difference, with one column for each key of ``pipelines``.
 
     ``pipelines`` are by the title of their column. A row has the keys ``Node`` and ``Setting`` and
-    one for each pipeline, all of them texts for a table. Positions on the canvas and notes do not
-    count.
+    one for each pipeline, all of them texts for a table. Positions on the canvas, notes and
+    groups do not count.
     """
     names = dict.fromkeys(name for pipeline in pipelines.values() for name in pipeline.nodes)
     rows = []
@@ -74,6 +74,8 @@ def _settings(name: str, pipeline: Pipeline, catalog: NodeTypes) -> Settings:
     settings |= dict(_flat(node.params, ""))
     for limit, value in node.settings.model_dump(exclude_defaults=True).items():
         settings[limit] = _text(value)
+    if node.bypass:
+        settings["bypass"] = "yes"
     if node.sweep:
         settings["sweep"] = _sweep_text(node.sweep, catalog.get(node.type))
     return settings
@@ -135,7 +137,7 @@ def _setting_title(setting: str, nodes: Iterable[Node], catalog: NodeTypes) -> s
         field = _field(first, node, catalog)
         if field is not None and field.title:
             return " · ".join([field.title, *rest])
-    if " " in setting or setting in ("type", "sweep"):
+    if " " in setting or setting in ("type", "bypass", "sweep"):
         return setting[:1].upper() + setting[1:]
     return setting
 

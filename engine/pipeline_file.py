@@ -37,7 +37,7 @@ from engine.errors import (
     Unreadable,
     WrongFormat,
 )
-from engine.pipeline import Node, NodeSettings, Note, Pipeline, Sweep, is_finite, is_utf8
+from engine.pipeline import Group, Node, NodeSettings, Note, Pipeline, Sweep, is_finite, is_utf8
 from engine.text import explain, plain_number, shown, suggest
 
 if TYPE_CHECKING:
@@ -384,6 +384,8 @@ def _fields_at(path: JsonPath) -> list[str]:
             return ["from", "to"]
         case ("notes", _, _):
             return list(Note.model_fields)
+        case ("groups", _, _):
+            return list(Group.model_fields)
     return list(Pipeline.model_fields)
 
 
@@ -415,6 +417,8 @@ def to_json(pipeline: Pipeline) -> dict[str, Any]:
         data["layout"] = layout
     if pipeline.notes:
         data["notes"] = [_without_defaults(note) for note in pipeline.notes]
+    if pipeline.groups:
+        data["groups"] = [_without_defaults(group) for group in pipeline.groups]
     return data
 
 
@@ -454,6 +458,8 @@ def _plain(value: Any) -> Any:
                 name: _plain(one) if isinstance(one, BaseModel) else one
                 for name, one in value.items()
             }
+        case tuple():
+            return list(value)
     return plain_number(value)
 
 
@@ -517,5 +523,7 @@ def _params_rule(node_type: NodeType, params: Mapping[str, Any]) -> dict[str, An
     rule: dict[str, Any] = {"properties": {"params": params}}
     if any(field.is_required() for field in node_type.params.model_fields.values()):
         rule["required"] = ["params"]
-    condition = {"properties": {"type": {"const": node_type.name}}, "required": ["type"]}
+    # The parameters of a bypassed node are not checked: it does not run.
+    runs = {"type": {"const": node_type.name}, "bypass": {"const": False}}
+    condition = {"properties": runs, "required": ["type"]}
     return {"if": condition, "then": rule}

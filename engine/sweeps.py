@@ -237,7 +237,9 @@ class _Expander:
                     values[copy] = self._values_at(name, point)
                     branches[copy] = self._branch(name, point)
         edges = list(self._edges())
-        pipeline = with_values(self.pipeline, nodes=nodes, edges=edges, layout={}, notes=())
+        pipeline = with_values(
+            self.pipeline, nodes=nodes, edges=edges, layout={}, notes=(), groups=()
+        )
         copies = {name: tuple(ids.values()) for name, ids in self.ids.items()}
         return ExpandedPipeline(pipeline, copies, values, branches, leaderboard)
 

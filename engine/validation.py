@@ -25,6 +25,7 @@ from engine.errors import (
     BadSource,
     Cycle,
     DuplicateEdge,
+    GroupOverlap,
     InvalidPipeline,
     MissingInput,
     MissingParam,
@@ -63,7 +64,8 @@ def find_problems(pipeline: Pipeline, catalog: NodeTypes) -> list[Problem]:
     """Return everything that is wrong with the pipeline itself; it can run if that is nothing.
 
     Checked are the type and the parameters of each node, the edges, inputs that are not connected,
-    cycles and sweeps. Nothing outside of the pipeline is read: see ``find_source_problems``.
+    cycles, sweeps and groups. Nothing outside of the pipeline is read: ``find_source_problems``
+    does that.
     """
     # Imported here: ``engine.sweeps`` checks the parameters of each branch by this module.
     from engine.sweeps import node_sweep_problems, sweep_problems
@@ -80,6 +82,7 @@ def find_problems(pipeline: Pipeline, catalog: NodeTypes) -> list[Problem]:
     problems += _missing_inputs(pipeline, catalog)
     problems += _cycles(pipeline)
     problems += sweep_problems(pipeline, catalog)
+    problems += _group_problems(pipeline)
     return problems
 
 
@@ -431,6 +434,27 @@ def _around(names: list[str]) -> str:
     if len(names) > MAX_LISTED:
         return " → ".join([*names[: MAX_LISTED - 1], "…", names[0]])
     return " → ".join([*names, names[0]])
+
+
+# Groups
+
+
+def _group_problems(pipeline: Pipeline) -> Iterator[Problem]:
+    """Yield nodes of groups that do not exist, and nodes that are in two groups."""
+    titles: dict[str, str] = {}
+    for index, group in enumerate(pipeline.groups):
+        for name in group.nodes:
+            if name not in pipeline.nodes:
+                near = suggest(name, pipeline.nodes, "remove it from the group")
+                message = f"the node {shown(name)} does not exist; {near}"
+                yield UnknownNode(message, field=f"groups.{index}.nodes")
+            elif name in titles:
+                message = (
+                    f"it is in the group {shown(titles[name])} and again in the group "
+                    f"{shown(group.title)}; keep it in one of them, once"
+                )
+                yield GroupOverlap(message, node=name)
+            titles.setdefault(name, group.title)
 
 
 # Columns

@@ -52,6 +52,11 @@ def forest(**params: Any) -> Pipeline:
             mart(),
             [("retries", "3", "–")],
         ),
+        (
+            Pipeline(name="x", nodes={"m": Node(type="mart", bypass=True)}),
+            mart(),
+            [("Bypass", "yes", "–")],
+        ),
     ],
 )
 def test_settings_and_nodes_that_differ(

@@ -27,7 +27,7 @@ from engine.errors import (
     Unreadable,
     WrongFormat,
 )
-from engine.pipeline import NAME_PATTERN, Edge, Node, NodeSettings, Note, Pipeline, PortRef
+from engine.pipeline import NAME_PATTERN, Edge, Group, Node, NodeSettings, Note, Pipeline, PortRef
 from engine.pipeline_file import dumps, json_schema, parse, read, write
 from tests.engine import fakes
 from tests.expect import problems, refused
@@ -60,7 +60,7 @@ CANONICAL = """\
         }
       }
     },
-    "plain": {"type": "learn"}
+    "plain": {"type": "learn", "label": "Left out", "bypass": true}
   },
   "edges": [
     {"from": "load.table", "to": "forest.table"}
@@ -72,6 +72,17 @@ CANONICAL = """\
   "notes": [
     {"text": "Look here", "x": 0, "y": 40},
     {"text": "And here", "x": 1.5, "y": 0, "width": 100, "height": 50}
+  ],
+  "groups": [
+    {
+      "title": "Models",
+      "nodes": ["forest", "plain"],
+      "collapsed": true
+    },
+    {
+      "title": "Data",
+      "nodes": ["load"]
+    }
   ]
 }
 """
@@ -85,6 +96,10 @@ def with_head(rest: str) -> str:
 
 def node(rest: str) -> str:
     return with_head(f'"nodes": {{"a": {{"type": "read", {rest}}}}}')
+
+
+def group(rest: str) -> str:
+    return with_head(f'"nodes": {{"a": {{"type": "t"}}}}, "groups": [{{{rest}}}]')
 
 
 def problems_of(text: str | bytes) -> list[tuple[type, str | None, str | None]]:
@@ -103,7 +118,11 @@ def test_a_document_has_the_values_of_its_text():
     assert pipeline.nodes["load"].settings == NodeSettings(
         retries=2, timeout=30.0, memory_limit=512
     )
-    assert pipeline.nodes["plain"] == Node(type="learn")
+    assert pipeline.nodes["plain"] == Node(type="learn", label="Left out", bypass=True)
+    assert pipeline.groups == (
+        Group(title="Models", nodes=("forest", "plain"), collapsed=True),
+        Group(title="Data", nodes=("load",)),
+    )
     assert pipeline.edges == (Edge.between("load.table", "forest.table"),)
     assert pipeline.edges[0].source == PortRef("load", "table") == ("load", "table")
     assert pipeline.layout == {"load": (0.0, 0.0), "forest": (260.5, -10.0)}
@@ -241,6 +260,20 @@ def test_bytes_and_a_byte_order_mark_are_read_too(text):
             with_head('"nodes": {}, "notes": [{"text": "a", "x": 0, "y": 0, "width": -1}]'),
             [(BadStructure, None, "notes.0.width")],
         ),
+        # bypass and groups
+        (node('"bypass": 1'), [(BadStructure, "a", "bypass")]),
+        (node('"bypass": "true"'), [(BadStructure, "a", "bypass")]),
+        (with_head('"nodes": {}, "groups": {}'), [(BadStructure, None, "groups")]),
+        (group('"nodes": ["a"]'), [(BadStructure, None, "groups.0.title")]),
+        (group('"title": "", "nodes": ["a"]'), [(BadStructure, None, "groups.0.title")]),
+        (group('"title": "G"'), [(BadStructure, None, "groups.0.nodes")]),
+        (group('"title": "G", "nodes": []'), [(BadStructure, None, "groups.0.nodes")]),
+        (group('"title": "G", "nodes": "a"'), [(BadStructure, None, "groups.0.nodes")]),
+        (group('"title": "G", "nodes": ["a", 3]'), [(BadStructure, None, "groups.0.nodes.1")]),
+        (group('"title": "G", "nodes": ["a"], "collapsed": 1'),
+         [(BadStructure, None, "groups.0.collapsed")]),
+        (group('"title": "G", "nodes": ["a"], "colapsed": true'),
+         [(BadStructure, None, "groups.0.colapsed")]),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_named_with_its_place(text, expected):
@@ -263,6 +296,7 @@ def test_all_problems_are_reported_at_once():
         (b'{"a": "\xff"}', ["UTF-8", "byte 8"]),
         (with_head('"nodes": {}').replace("1", "7"), ["version 7", "version 1,"]),
         (node('"parms": {}'), ["Node 'a', field 'parms': ", "'params'?"]),
+        (group('"title": "G", "nodes": ["a"], "colapsed": true'), ["'collapsed'?"]),
         (node('"settings": {"retries": 11}'), ["Node 'a', field 'settings.retries': ", "11", "10"]),
         (with_head('"nodes": {"a.b": {"type": "t"}}'), ["Node 'a.b': ", "64", "'-' and '_'"]),
         (with_head('"nodes": {}, "edges": [{"from": "a", "to": "b.c"}]'), ["'node.port'"]),
@@ -279,6 +313,7 @@ def test_messages_name_the_place_the_value_and_what_is_allowed(text, naming):
         ("nodes", {f"n{i}": {"type": "t"} for i in range(5001)}, "nodes"),
         ("edges", [{"from": "a.b", "to": "c.d"}] * 50_001, "edges"),
         ("notes", [{"text": "", "x": 0, "y": 0}] * 5001, "notes"),
+        ("groups", [{"title": "G", "nodes": ["a"]}] * 1001, "groups"),
     ],
 )
 def test_there_is_a_limit_to_the_number_of_things(part, value, field):
@@ -453,12 +488,19 @@ nodes = st.builds(
     type=labels.filter(bool),
     params=st.dictionaries(texts, json_values, max_size=4),
     label=labels,
+    bypass=st.booleans(),
     settings=st.builds(
         NodeSettings,
         retries=st.none() | st.integers(0, 10),
         timeout=st.none() | st.floats(0.001, 1e6),
         memory_limit=st.none() | st.integers(1, 10**6),
     ),
+)
+groups = st.builds(
+    Group,
+    title=labels.filter(bool),
+    nodes=st.lists(names, min_size=1, max_size=4).map(tuple),
+    collapsed=st.booleans(),
 )
 ends = st.builds(PortRef, names, names)
 documents = st.builds(
@@ -471,6 +513,7 @@ documents = st.builds(
     ),
     layout=st.dictionaries(names, st.tuples(numbers, numbers), max_size=4),
     notes=st.lists(st.builds(Note, text=texts, x=numbers, y=numbers), max_size=3),
+    groups=st.lists(groups, max_size=3),
 )
 
 
@@ -483,6 +526,7 @@ def test_every_document_survives_writing_and_reading(pipeline):
     assert list(again.nodes) == list(pipeline.nodes)
     assert again.edges == pipeline.edges
     assert again.notes == pipeline.notes
+    assert again.groups == pipeline.groups
 
 
 def parses_or_is_invalid(text: str | bytes) -> None:
@@ -569,6 +613,9 @@ def test_the_schema_accepts_what_is_written():
         ({"type": "read", "params": {"source": "x", "row": 5}}, False),
         ({"type": "read", "params": {}}, False),
         ({"type": "read"}, False),
+        ({"type": "read", "bypass": False}, False),
+        ({"type": "read", "bypass": True}, True),
+        ({"type": "read", "bypass": 1}, False),
         ({"type": "split"}, True),
         ({"type": "split", "params": {"source": "x"}}, False),
         (
@@ -600,6 +647,9 @@ def test_the_schema_knows_the_parameters_of_each_node_type(raw_node, fits):
         ({"layout": {"a": [0, 0.5]}}, True),
         ({"layout": {"a": [0]}}, False),
         ({"nodes": {"a.b": {"type": "score"}}}, False),
+        ({"groups": [{"title": "G", "nodes": ["a"], "collapsed": True}]}, True),
+        ({"groups": [{"title": "", "nodes": ["a"]}]}, False),
+        ({"groups": [{"title": "G", "nodes": []}]}, False),
         ({"version": 2}, False),
         ({"format": "vega"}, False),
         ({"extra": 1}, False),

@@ -16,6 +16,7 @@ from engine.errors import (
     BadSource,
     Cycle,
     DuplicateEdge,
+    GroupOverlap,
     InvalidPipeline,
     MissingInput,
     MissingParam,
@@ -29,7 +30,7 @@ from engine.errors import (
     UnknownType,
 )
 from engine.node_types import SOURCE_COLUMNS, Column, NodeParams
-from engine.pipeline import Node, Pipeline, Sweep
+from engine.pipeline import Group, Node, Pipeline, Sweep
 from engine.validation import (
     can_connect,
     check_connect,
@@ -293,6 +294,26 @@ def test_a_long_cycle_is_named_in_short():
     cycles = [one for one in problems if isinstance(one, Cycle)]
     assert len(cycles) == 1
     assert len(str(cycles[0])) < 200
+
+
+# Groups
+
+
+@pytest.mark.parametrize(
+    ("groups", "expected", "naming"),
+    [
+        ([("G", "a"), ("H", "b")], [], []),
+        ([("G", "a", "gone")], [(UnknownNode, None, "groups.0.nodes")], ["gone"]),
+        ([("G", "a"), ("H", "b", "a")], [(GroupOverlap, "a", None)], ["'G'", "'H'"]),
+        ([("G", "a", "a")], [(GroupOverlap, "a", None)], ["'G'"]),
+    ],
+)
+def test_a_node_of_a_group_exists_and_is_in_no_other_group(groups, expected, naming):
+    members = tuple(Group(title=title, nodes=tuple(nodes)) for title, *nodes in groups)
+    pipeline = make({"a": "read", "b": "read"}, groups=members)
+    assert found(pipeline) == expected
+    text = "\n".join(map(str, find_problems(pipeline, CATALOG)))
+    assert all(word in text for word in naming)
 
 
 # All at once

@@ -1,6 +1,7 @@
-"""Draw the right side of the builder.
+"""Draw the panel beside the canvas.
 
-It has the form of the selected node, or facts about the pipeline if none is selected.
+It has the settings, the output and the log of the selected node, or facts about the pipeline if
+none is selected. The canvas decides whether the panel is open, and how wide it is.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from itertools import islice
+from typing import Literal, get_args
 
 import streamlit as st
 
@@ -16,15 +18,19 @@ from engine.node_types import NodeType
 from engine.pipeline import Node, NodeSettings, Pipeline
 from engine.run_state import NodeState
 from engine.sweeps import has_evaluation
+from engine.text import duration
 from engine.validation import columns_for
 from nodes.models.registry import Registry
-from ui.studio.builder.open_pipeline import OpenPipeline
+from ui.studio import links
+from ui.studio.builder.node_log import draw_log
+from ui.studio.builder.open_pipeline import OpenPipeline, Part
+from ui.studio.builder.outputs import draw_output
 from ui.studio.builder.pipeline_list import FIVE_STEPS
 from ui.studio.forms.fields import specs_of
 from ui.studio.forms.form import ParamsEdit
 from ui.studio.forms.node_form import node_form
 from ui.studio.forms.sweep import SweepEdit, can_sweep, in_sweep, sweep_form
-from ui.studio.screen_text import node_title, plain
+from ui.studio.screen_text import node_title, plain, time_of_day
 from ui.studio.session import studio
 
 KEYS = """
@@ -48,7 +54,7 @@ def panel(opened: OpenPipeline, chosen: Sequence[str]) -> None:
     elif chosen:
         st.markdown(f"**{len(chosen)} nodes**")
         st.caption(
-            "You can move, copy, duplicate or delete them together. Select one to see its settings."
+            "You can move, group, copy or delete them together. Select one to see its settings."
         )
     else:
         _of_pipeline(opened)
@@ -61,9 +67,23 @@ def _of_pipeline(opened: OpenPipeline) -> None:
         st.markdown(FIVE_STEPS)
     else:
         st.markdown(f"**{plain(opened.pipeline.name)}**")
-        st.caption("Select a node to see its settings.")
+        st.caption("Click a node to see its result and its settings.")
     _description(opened)
+    _last_run(opened)
     st.caption(KEYS)
+
+
+def _last_run(opened: OpenPipeline) -> None:
+    """Draw when the pipeline was run last, with a way to that run."""
+    run = opened.run
+    if run is None:
+        return
+    took = f" in {duration(run.finished - run.started)}" if run.finished and run.started else ""
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.caption(f"Last run at {time_of_day(run.created)}: {run.state}{took}")
+        # Without the pages of the studio, as in a test, there is nothing to link to.
+        if links.PAGES in st.session_state and st.button("Open the run", type="tertiary"):
+            links.to_run(run.id)
 
 
 def _description(opened: OpenPipeline) -> None:
@@ -87,19 +107,44 @@ def _description(opened: OpenPipeline) -> None:
 
 
 def _of_node(opened: OpenPipeline, name: str) -> None:
-    """Draw the form of a node: its error, its settings, its sweep, its name and limits."""
+    """Draw the panel of a node: its title, its error, and one of its parts."""
     node = opened.pipeline.nodes[name]
     node_type = opened.catalog.get(node.type)
-    st.markdown(f"**{plain(node_title(node, opened.catalog))}**")
+    st.markdown(f"#### {plain(node_title(node, opened.catalog))}")
     if node_type is None:
         st.error(
             f"The node type “{plain(node.type)}” is not installed. "
             "Install the package that has it, or delete the node."
         )
         return
-    st.caption(plain(node_type.summary))
     for state in _failed(opened, name):
-        failure(state)
+        failure(state, node_type)
+    shown = opened.part_of(name)
+    with st.container(horizontal=True, gap="small", key="parts"):
+        for part in get_args(Part):
+            looks: Literal["secondary", "tertiary"] = "secondary" if part == shown else "tertiary"
+            st.button(
+                part, key=f"part-{part}", type=looks, on_click=_open_part, args=(opened, name, part)
+            )
+    # Another node or part has another container: the browser starts at its top again.
+    with st.container(key=f"part-of-{name}-{shown}"):
+        match shown:
+            case "Settings":
+                _settings(opened, name, node, node_type)
+            case "Output":
+                draw_output(opened, name)
+            case "Log":
+                draw_log(opened, name)
+
+
+def _open_part(opened: OpenPipeline, name: str, part: Part) -> None:
+    """Open a part of the panel of a node."""
+    opened.shown_part = name, part
+
+
+def _settings(opened: OpenPipeline, name: str, node: Node, node_type: NodeType) -> None:
+    """Draw the form of a node, its sweep, its name and limits."""
+    st.caption(plain(node_type.summary))
     problems = [problem for problem in opened.problems() if problem.node == name]
     # Problems of the sweep belong to its own form below.
     of_sweep = [problem for problem in problems if in_sweep(problem)]
@@ -131,7 +176,7 @@ def _failed(opened: OpenPipeline, name: str) -> list[NodeState]:
     return [state for state in states if state is not None and state.state == "failed"][:1]
 
 
-def failure(state: NodeState) -> None:
+def failure(state: NodeState, node_type: NodeType) -> None:
     """Draw why a node failed: the message first, the traceback folded."""
     error = state.error or {}
     field = f"{error['field']}: " if error.get("field") else ""
@@ -205,7 +250,7 @@ def _name_and_limits(opened: OpenPipeline, name: str, node: Node, node_type: Nod
                 on_change=_set_setting,
                 args=(opened, name, field, widget_key),
             )
-        st.caption(f"`{name}` · {node_type.name}")
+        st.caption(f"In the file: `{name}`, of type {node_type.name}")
 
 
 def _set_label(opened: OpenPipeline, name: str, key: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import cast
+from typing import NamedTuple, cast
 
 from engine.graph import PipelineGraph
 from engine.pipeline import Edge, Pipeline, Sweep
@@ -20,12 +20,19 @@ STOPPED = {
 }
 
 
+class NodeResult(NamedTuple):
+    """The result of a finished node: a few words, and the one figure that counts, if any."""
+
+    text: str = ""
+    headline: str = ""
+
+
 def node_views(
     pipeline: Pipeline,
     run: RunState | None,
     run_pipeline: Pipeline | None,
     copies: Mapping[str, Sequence[str]] | None = None,
-    result: Callable[[str], str] = lambda name: "",
+    result: Callable[[str], NodeResult] = lambda name: NodeResult(),
 ) -> dict[str, NodeView]:
     """Return the states that the canvas shows, by node.
 
@@ -36,7 +43,7 @@ def node_views(
     ----------
     run_pipeline : the pipeline as it was when the run began
     copies : for each swept node its branches in the run
-    result : returns the result of a finished node in a few words
+    result : returns the result of a finished node
     """
     # A swept node shows its number of branches until it has run.
     views = {name: _awaited(node.sweep) for name, node in pipeline.nodes.items() if node.sweep}
@@ -48,11 +55,12 @@ def node_views(
         if states:
             is_single = tuple(own) == (name,)
             views[name] = view = _view(states[0]) if is_single else folded_view(states)
-            text = result(name) if view["state"] in ("done", "cached") else ""
-            if text and not is_single:
-                text = f"{view['text']} · {text}"
-            if text:
-                view["text"] = text[:LONGEST]
+            if view["state"] in ("done", "cached"):
+                found = result(name)
+                # The number of branches is part of the result.
+                words = (found.text or view["text"],) if is_single else (view["text"], found.text)
+                view["result"] = " · ".join(filter(None, words))[:LONGEST]
+                view["headline"] = found.headline
     return views
 
 

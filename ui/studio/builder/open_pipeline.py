@@ -27,9 +27,12 @@ from engine.runs import Runs, RunWatcher
 from engine.sweeps import ExpandedPipeline
 from engine.validation import find_problems, find_source_problems
 from engine.workspace import Files
+from ui.studio.builder.node_states import unchanged_nodes
 from ui.studio.canvas.protocol import Edited, Reveal
+from ui.studio.screen_text import problem_text
 
-Panel = Literal["Problems", "Output", "Log"]
+Part = Literal["Settings", "Output", "Log"]
+"""A part of the node panel."""
 
 DELETED = (
     "The pipeline was deleted in another tab or program. "
@@ -81,11 +84,13 @@ class OpenPipeline:
     """A run that was resumed, its last attempt, and the time until which the next may begin."""
     announce_end: bool = False
     """Whether a run was live when it was last looked at, so that its end is news."""
+    shown_part: tuple[str, Part] | None = None
+    """The node and the part of its panel that the user has opened."""
     previewed_port: PortRef | None = None
-    """The output whose preview is open."""
+    """The output that the user has clicked; the first one of its node is shown otherwise."""
     reveal: Reveal | None = None
-    open_panel: Panel = "Problems"
-    """What is open below the canvas."""
+    show_panel: int | None = None
+    """The browser opens the panel once for each new number."""
     notice: str = ""
     """A sentence for the user, shown once."""
     _checked: tuple[Pipeline, list[Problem]] | None = None
@@ -265,9 +270,29 @@ class OpenPipeline:
         return self.catalog.get(own.type) if own else None
 
     def show(self, node: str) -> None:
-        """Select a node and bring it into view."""
+        """Select a node, bring it into view and open its panel."""
         # A browser tab may remember the requests of an earlier session: a random number is new.
         self.reveal = Reveal(node, random.getrandbits(48))
+        self.show_panel = random.getrandbits(48)
+
+    def show_output(self, end: PortRef) -> None:
+        """Open the preview of an output in the panel of its node."""
+        self.previewed_port, self.shown_part = end, (end.node, "Output")
+        self.show(end.node)
+
+    def part_of(self, node: str) -> Part:
+        """Return the part of the panel to show for a node.
+
+        It is the one that the user has opened for this node. For another node it is the result if
+        there is one, else the settings.
+        """
+        if self.shown_part is not None and self.shown_part[0] == node:
+            return self.shown_part[1]
+        run = self.run
+        if run is None or self.is_outdated(node):
+            return "Settings"
+        states = [run.nodes[copy] for copy in self.branches_of(node) if copy in run.nodes]
+        return "Output" if any(state.outputs for state in states) else "Settings"
 
     def delete(self) -> None:
         """Delete the pipeline and its unsaved edits."""
@@ -295,14 +320,18 @@ class OpenPipeline:
     def show_errors(self, action: Callable[[], object]) -> bool:
         """Call a function; if it raises an error of ours, show that as a notice.
 
-        Return whether it succeeded. The problems panel opens if the pipeline is invalid.
+        Return whether it succeeded. If the pipeline is invalid, its first problem is shown.
         """
         try:
             action()
         except InvalidPipeline as error:
             self.forget_problems()
-            self.open_panel = "Problems"
-            self.notice = f"The pipeline cannot run yet: {error.problems[0]}"
+            problem = error.problems[0]
+            text = problem_text(problem, self.pipeline, self.catalog)
+            self.notice = f"The pipeline cannot run yet: {text}"
+            if problem.node in self.pipeline.nodes:
+                self.shown_part = problem.node, "Settings"
+                self.show(problem.node)
         except SylvaError as error:
             self.notice = str(error)
         else:
@@ -341,6 +370,11 @@ class OpenPipeline:
     def run_expanded(self) -> ExpandedPipeline | None:
         """Return the pipeline of the last run with its sweeps expanded."""
         return self.runs.planned_pipeline(self.watcher.row) if self.watcher else None
+
+    def is_outdated(self, node: str) -> bool:
+        """Return whether a node, or one before it, was changed since the last run."""
+        ran = self.run_pipeline
+        return ran is None or node not in unchanged_nodes(self.pipeline, ran)
 
     def branches_of(self, node: str) -> tuple[str, ...]:
         """Return the nodes of the last run that belong to a node: its branches, or itself."""

@@ -1,8 +1,8 @@
-"""Draw the output of a node below the canvas; for a swept node, of the branch that is chosen.
+"""Draw the output of a node in its panel; for a swept node, of the branch that is chosen.
 
-- ``draw_output``  the preview of an output
-- ``result_line``  the result of a node in a few words, for the canvas
-- ``best_values``  the swept values of the branch that a comparison ranks first
+- ``draw_output``     the preview of an output
+- ``result_nodes``    the nodes of the last run that have the result of a node
+- ``best_values``     the swept values of the branch that a comparison ranks first
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 import streamlit as st
 
 from engine.edits import apply_branch
+from engine.node_types import NodeType
 from engine.pipeline import PortRef
 from engine.run_state import NodeState
 from engine.store import Artifact
@@ -19,69 +20,73 @@ from engine.sweeps import ExpandedPipeline, Values, branch_label, param_label, v
 from engine.text import readable
 from ui.studio.builder.open_pipeline import OpenPipeline
 from ui.studio.previews import show_output
-from ui.studio.previews.reports import ReportLine, result_of
-from ui.studio.screen_text import node_title, plain
+from ui.studio.previews.reports import result_of
+from ui.studio.screen_text import plain
 from ui.studio.session import studio
 
 
-def result_line(opened: OpenPipeline, name: str) -> str:
-    """Return the result of a node in a few words, for the canvas.
+def result_nodes(opened: OpenPipeline, name: str) -> list[str]:
+    """Return the nodes of the last run that have the result of a node.
 
-    For a node with branches it is the result of the node that compares them.
+    For a node with branches these are the nodes that compare them.
     """
-    run, copies, shown = opened.run, opened.branches_of(name), [name]
-    if run is None:
-        return ""
-    if copies != (name,) and opened.run_expanded:
-        # The branches have no common result; the node that compares them has one.
-        ends = {
-            PortRef(copy, port)
-            for copy in copies
-            if copy in run.nodes
-            for port in run.nodes[copy].outputs
-        }
-        shown = [end.node for end in _meeting_points(opened, opened.run_expanded, ends)]
-    for node in shown:
-        result = _result(run.nodes.get(node))
-        if result:
-            return result.line
-    return ""
+    run, copies = opened.run, opened.branches_of(name)
+    if run is None or copies == (name,) or not opened.run_expanded:
+        return [name]
+    finished = [copy for copy in copies if copy in run.nodes]
+    ends = {PortRef(copy, port) for copy in finished for port in run.nodes[copy].outputs}
+    return [end.node for end in _meeting_points(opened, opened.run_expanded, ends)]
 
 
-def _result(state: NodeState | None) -> ReportLine | None:
-    """Return the line of the report of a finished node; None if it has no report."""
-    outputs = state.outputs.values() if state else ()
-    report = next((output for output in outputs if output.get("type") == "report"), None)
-    if report is None:
-        return None
-    return result_of(Artifact.from_dict(report), studio().store)
-
-
-def draw_output(opened: OpenPipeline, end: PortRef | None) -> None:
-    """Draw the preview of an output, or when it will appear.
-
-    ``end`` is the output that was clicked; None if there was no click yet.
-    """
-    if end is None or end.node not in opened.pipeline.nodes:
-        st.caption("Click the dot at the right side of a finished node to see its output here.")
+def draw_output(opened: OpenPipeline, name: str) -> None:
+    """Draw the output of a node, or when it will appear; of several outputs the user chooses."""
+    node_type = opened.type_of(name)
+    if node_type is None or not node_type.outputs:
+        st.caption("This node has no output.")
         return
-    name, port = _branch(opened, end)
-    state = opened.run.nodes.get(name) if opened.run else None
-    if state is None or port not in state.outputs:
-        how = (
-            "It appears here when the node is done."
-            if opened.running
-            else "Run the pipeline first."
-        )
-        st.caption(f"“{plain(_title(opened, end))}” has no result yet. {how}")
-    else:
-        title = _title(opened, end) if name == end.node else ""
-        show_output(
-            Artifact.from_dict(state.outputs[port]),
-            studio().store,
-            title=title,
-            key=f"output/{name}.{port}",
-        )
+    end = _branch(opened, _chosen_port(opened, name, node_type))
+    state = opened.run.nodes.get(end.node) if opened.run else None
+    if state is None or end.port not in state.outputs:
+        how = "It appears here when the node is done." if opened.running else "Press Run first."
+        st.caption(f"This node has no result yet. {how}")
+        return
+    if opened.is_outdated(name):
+        st.caption(":material/history: From the last run, before the pipeline was changed.")
+    show_output(
+        Artifact.from_dict(state.outputs[end.port]),
+        studio().store,
+        title="",
+        key=f"output/{end.node}.{end.port}",
+    )
+
+
+def _chosen_port(opened: OpenPipeline, name: str, node_type: NodeType) -> PortRef:
+    """Draw a choice between the outputs of a node if it has several; return the chosen one."""
+    ports = {port.name: port.title or port.name for port in node_type.outputs}
+    clicked = opened.previewed_port
+    chosen = clicked.port if clicked and clicked.node == name and clicked.port in ports else None
+    if chosen is None:
+        chosen = next(iter(ports))
+    if len(ports) == 1:
+        return PortRef(name, chosen)
+    # Another choice on the canvas needs another widget: a widget keeps its own value.
+    key = f"port/{opened.pipeline_id}/{name}/{chosen}"
+
+    def choose() -> None:
+        """Remember the chosen output."""
+        opened.previewed_port = PortRef(name, st.session_state[key])
+
+    st.segmented_control(
+        "Output",
+        list(ports),
+        default=chosen,
+        required=True,
+        format_func=lambda port: plain(ports[port]),
+        key=key,
+        on_change=choose,
+        label_visibility="collapsed",
+    )
+    return PortRef(name, chosen)
 
 
 def _branch(opened: OpenPipeline, end: PortRef) -> PortRef:
@@ -105,7 +110,6 @@ def _branch(opened: OpenPipeline, end: PortRef) -> PortRef:
             list(offered),
             format_func=lambda name: readable(run.pipeline.nodes[name].label or name),
             key=f"branch/{opened.pipeline_id}/{end}",
-            width=420,
         )
         if chosen in run.values:
             _keep_button(opened, run.values[chosen], "Keep these values")
@@ -127,16 +131,18 @@ def best_values(run: ExpandedPipeline, board: str, state: NodeState | None) -> M
     It is empty if the first is not a branch, or the comparison is not finished. ``board`` is the
     node that compares.
     """
-    result = _result(state)
-    if result is None:
+    outputs = state.outputs.values() if state else ()
+    report = next((output for output in outputs if output.get("type") == "report"), None)
+    if report is None:
         return {}
+    best = result_of(Artifact.from_dict(report), studio().store).best
     for name in (edge.source.node for edge in run.pipeline.edges if edge.target.node == board):
         branch = run.branches.get(name)
         if branch is None:
             continue
         title = branch.title(str(run.pipeline.nodes[name].params.get("name", "")))
         # A comparison adds the node where two evaluations have the same title.
-        if result.best in (title, f"{title} ({name})"):
+        if best in (title, f"{title} ({name})"):
             return run.values[name]
     return {}
 
@@ -182,11 +188,3 @@ def _meeting_points(
         node_type = opened.catalog.get(run.pipeline.nodes[name].type)
         if name not in run.values and node_type and node_type.outputs:
             yield PortRef(name, node_type.outputs[0].name)
-
-
-def _title(opened: OpenPipeline, end: PortRef) -> str:
-    """Return the title of an output: ``Split: Test rows``."""
-    node_type = opened.type_of(end.node)
-    port = node_type.output(end.port) if node_type else None
-    port_title = port.title if port and port.title else end.port
-    return f"{node_title(opened.pipeline.nodes[end.node], opened.catalog)}: {port_title}"

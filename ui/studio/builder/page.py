@@ -1,7 +1,7 @@
 """The Build page: the list of pipelines, or the pipeline that is open in this browser tab.
 
-An open pipeline has its toolbar, the canvas with the form of the selected node beside it, and
-panels below.
+An open pipeline has a bar with its name and buttons. Below it the canvas fills the window, with the
+panel of the selected node at its right side. ``assets/style.css`` puts these parts in their places.
 """
 
 from __future__ import annotations
@@ -9,13 +9,11 @@ from __future__ import annotations
 import streamlit as st
 
 from engine.errors import SylvaError
-from engine.pipeline import PortRef
 from ui.studio.builder.browser_tab import current_pipeline, is_open
 from ui.studio.builder.node_panel import panel
+from ui.studio.builder.node_results import node_result
 from ui.studio.builder.node_states import node_views
 from ui.studio.builder.open_pipeline import OpenPipeline
-from ui.studio.builder.outputs import result_line
-from ui.studio.builder.panels import draw_panels
 from ui.studio.builder.pipeline_list import pipeline_list, unreadable
 from ui.studio.builder.toolbar import begin, save_state, toolbar
 from ui.studio.canvas import Edited, RunRequest, canvas
@@ -30,8 +28,8 @@ SAVE_SECONDS = 5.0
 """Time between two tries to save."""
 
 CANVAS = "canvas"
-CANVAS_HEIGHT = "max(420px, calc(100vh - 320px))"
-CANVAS_HEIGHT_OVER_OUTPUT = "max(360px, calc(100vh - 500px))"
+CANVAS_HEIGHT = "calc(100vh - var(--sylva-bars))"
+"""All that the bars at the top of the window leave; their height is set in ``style.css``."""
 
 
 def page() -> None:
@@ -82,16 +80,12 @@ def _draw_parts(opened: OpenPipeline) -> None:
     _rerun_if_stale(opened)
     save_state_slot = toolbar(opened, _selection(opened))
     _show_notice(opened)
-    middle, side = st.columns([3, 1], gap="small")
-    with middle:
+    with st.container(key="stage"):
         selection = _canvas(opened)
     with save_state_slot:
         save_state(opened)
-    # Streamlit has no height in CSS units for a container.
-    st.html(f"<style>.st-key-panel {{ height: {_height(opened)} !important; }}</style>")
-    with side, st.container(key="panel"):
+    with st.container(key="panel"):
         panel(opened, selection)
-    draw_panels(opened, selection)
     _rerun_if_stale(opened)
 
 
@@ -138,15 +132,15 @@ def _canvas(opened: OpenPipeline) -> tuple[str, ...]:
             opened.run,
             opened.run_pipeline,
             opened.run_expanded.copies if opened.run_expanded else None,
-            lambda name: result_line(opened, name),
+            lambda name: node_result(opened, name),
         ),
         key=CANVAS,
         pipeline_id=opened.pipeline_id,
         reveal=opened.reveal,
         on_edit=lambda edited: _apply_edit(opened, edited),
-        on_port=lambda end: _preview(opened, end),
+        on_port=opened.show_output,
         on_run=lambda request: _run(opened, request),
-        height=_height(opened),
+        height=CANVAS_HEIGHT,
     )
 
 
@@ -154,18 +148,6 @@ def _apply_edit(opened: OpenPipeline, edited: Edited) -> None:
     """Save an edit of the canvas; if the file was changed elsewhere, draw the new version."""
     if not opened.apply_canvas_edit(edited):
         st.rerun(scope="fragment")
-
-
-def _height(opened: OpenPipeline) -> str:
-    """Return the height of canvas and form; they are lower while a preview is open below."""
-    if opened.open_panel == "Output" and opened.previewed_port:
-        return CANVAS_HEIGHT_OVER_OUTPUT
-    return CANVAS_HEIGHT
-
-
-def _preview(opened: OpenPipeline, end: PortRef) -> None:
-    """Open the preview of an output that was clicked."""
-    opened.previewed_port, opened.open_panel = end, "Output"
 
 
 def _run(opened: OpenPipeline, request: RunRequest) -> None:
@@ -189,4 +171,3 @@ def _announce_end(opened: OpenPipeline) -> None:
     failed = run.nodes_in("failed")
     if failed and opened.source_node(failed[0]) in opened.pipeline.nodes:
         opened.show(opened.source_node(failed[0]))
-        opened.open_panel = "Log"

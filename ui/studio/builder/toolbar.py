@@ -15,7 +15,7 @@ from engine.text import counted
 from ui.studio.builder import browser_tab
 from ui.studio.builder.open_pipeline import OpenPipeline
 from ui.studio.new_pipelines import save_copy
-from ui.studio.screen_text import plain, time_of_day
+from ui.studio.screen_text import plain, problem_text, time_of_day
 from ui.studio.streamlit_compat import DeltaGenerator
 from ui.studio.widgets import download
 
@@ -25,6 +25,7 @@ RESUMABLE = ("failed", "cancelled", "interrupted")
 RUN_ALL_AGAIN = "Run all again (ignore cache)"
 PARTS = ("Run to here", "Run from here", RUN_ALL_AGAIN)
 MORE = "more"
+MOST_PROBLEMS = 50
 
 
 def toolbar(opened: OpenPipeline, chosen: tuple[str, ...]) -> DeltaGenerator:
@@ -45,6 +46,7 @@ def toolbar(opened: OpenPipeline, chosen: tuple[str, ...]) -> DeltaGenerator:
         _file_menu(opened)
         save_state_slot = st.empty()
         st.space("stretch")
+        _problems(opened)
         _run_buttons(opened, chosen)
     return save_state_slot
 
@@ -206,21 +208,52 @@ def _delete(opened: OpenPipeline) -> None:
 
 
 def begin(opened: OpenPipeline, start: Callable[[], None]) -> None:
-    """Start a run and open the log; if the run is refused, the problems are listed instead.
+    """Start a run; if it is refused, the first problem is shown instead.
 
     ``start`` starts it, and raises ``SylvaError`` if that is not possible.
     """
     if opened.show_errors(start):
-        opened.open_panel, opened.announce_end = "Log", True
+        opened.announce_end = True
 
 
 def validate(opened: OpenPipeline) -> None:
-    """List the problems of the pipeline, and show how many there are."""
-    opened.open_panel = "Problems"
+    """Check the pipeline again, and show how many problems there are."""
     # The user may have fixed a file since the last check.
     opened.forget_problems()
     problems = opened.problems()
     if problems:
-        opened.notice = f"{counted(len(problems), 'problem')}; see the list below the canvas."
+        opened.notice = f"{counted(len(problems), 'problem')}; see the list in the bar above."
     else:
         opened.notice = "No problems found; the pipeline is ready to run."
+
+
+# Problems
+
+
+def _problems(opened: OpenPipeline) -> None:
+    """Draw the list of problems behind a button; a click on one brings its node into view."""
+    problems = opened.problems()
+    if not problems:
+        return
+    title = counted(len(problems), "problem")
+    with st.popover(title, icon=":material/error:", type="tertiary", key="problems"):
+        for index, problem in enumerate(problems[:MOST_PROBLEMS]):
+            text = plain(problem_text(problem, opened.pipeline, opened.catalog))
+            if problem.node in opened.pipeline.nodes:
+                st.button(
+                    text,
+                    key=f"problem-{index}",
+                    type="tertiary",
+                    on_click=_show_problem,
+                    args=(opened, problem.node),
+                )
+            else:
+                st.caption(text)
+        if len(problems) > MOST_PROBLEMS:
+            st.caption(f"… and {len(problems) - MOST_PROBLEMS} more.")
+
+
+def _show_problem(opened: OpenPipeline, node: str) -> None:
+    """Show the settings of a node that has a problem."""
+    opened.shown_part = node, "Settings"
+    opened.show(node)

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple, TypedDict, get_args
 
+from engine.edits import remaining_groups
 from engine.errors import BadStructure, Problem
 from engine.node_types import Category, NodeTypes
 from engine.pipeline import Node, Pipeline, PortRef
@@ -192,7 +193,8 @@ def apply_edit(
     nodes, restored = _nodes(pipeline, sent.get("nodes"), since)
     parts = {name: sent.get(name) for name in ("edges", "layout", "notes")}
     # This validates everything that the browser sent.
-    after = with_values(pipeline, nodes=nodes, **parts)
+    groups = remaining_groups(pipeline.groups, nodes)
+    after = with_values(pipeline, nodes=nodes, groups=groups, **parts)
     # The same object tells the caller that nothing has changed.
     return Edited(pipeline if after == pipeline else after, revision, restored)
 

@@ -7,7 +7,7 @@ import pytest
 
 from engine.errors import Problem
 from engine.node_types import load_catalog
-from engine.pipeline import Edge, Node, NodeSettings, Note, Pipeline, PortRef
+from engine.pipeline import Edge, Group, Node, NodeSettings, Note, Pipeline, PortRef
 from engine.validation import connection_rules, find_problems
 from ui.studio.canvas.protocol import (
     Reveal,
@@ -133,6 +133,14 @@ def test_an_edit_sets_topology_and_keeps_what_python_owns():
     assert pipeline.notes == ()
     assert edited.restored == {"mart"}
     assert pipeline.name == DOCUMENT.name
+
+
+def test_a_node_that_is_removed_leaves_its_group():
+    group = Group(title="All", nodes=("load", "split"))
+    pipeline = DOCUMENT.model_copy(update={"groups": (group,)})
+    edit = sent(nodes={"load": {"type": "load-data"}}, edges=[], layout={"load": [0, 0]})
+    after = taken_from(edit, pipeline).pipeline
+    assert after.groups == (Group(title="All", nodes=("load",)),)
 
 
 def test_the_same_edit_taken_twice_changes_nothing_more():
