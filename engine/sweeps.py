@@ -307,11 +307,14 @@ class _Expander:
         return Branch(self._subject(name), _one_line(self._label(name, point)), cells, titles)
 
     def _subject(self, name: str) -> str:
-        """Return what is evaluated: the nearest model above, else the last node with a sweep."""
+        """Return what is evaluated: the nearest model above, else the last node with a sweep.
+
+        It is the title of the type: it is part of a cache key, and a label must not change one.
+        """
         for source in islice(chain.from_iterable(self.graph.layers_above([name])), 1, None):
             if self._makes_model(source):
-                return self._title(source)
-        return self._title(self.axes[name][-1])
+                return self._type_title(source)
+        return self._type_title(self.axes[name][-1])
 
     def _makes_model(self, name: str) -> bool:
         node_type = self.catalog.get(self.pipeline.nodes[name].type)
@@ -319,6 +322,9 @@ class _Expander:
 
     def _title(self, name: str) -> str:
         return node_title(self.pipeline.nodes[name], self.catalog)
+
+    def _type_title(self, name: str) -> str:
+        return self.catalog[self.pipeline.nodes[name].type].title
 
     def _edges(self) -> Iterator[Edge]:
         """Connect all copies of the two ends of each edge that agree about the axes they share."""

@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple, TypedDict, get_args
 
-from engine.edits import remaining_groups
 from engine.errors import BadStructure, Problem
 from engine.node_types import Category, NodeType, NodeTypes
 from engine.pipeline import Node, Pipeline, PortRef
@@ -221,8 +220,7 @@ def apply_edit(
     nodes, restored = _nodes(pipeline, sent.get("nodes"), since)
     parts = {name: sent.get(name) for name in PARTS}
     # This validates everything that the browser sent.
-    groups = remaining_groups(pipeline.groups, nodes)
-    after = with_values(pipeline, nodes=nodes, groups=groups, **parts)
+    after = with_values(pipeline, nodes=nodes, **parts)
     # The same object tells the caller that nothing has changed.
     return Edited(pipeline if after == pipeline else after, revision, restored)
 
@@ -230,7 +228,8 @@ def apply_edit(
 def _nodes(pipeline: Pipeline, sent: object, since: int) -> tuple[dict[str, Any], frozenset[str]]:
     """Return the nodes that the canvas sent, and those whose contents it has set.
 
-    The contents of a node stay as they are unless the node is new, or an edit after ``since`` sets it.
+    The contents of a node stay as they are unless the node is new, or an edit after ``since`` sets
+    them.
     """
     if not isinstance(sent, dict) or not all(isinstance(node, dict) for node in sent.values()):
         raise BadStructure(

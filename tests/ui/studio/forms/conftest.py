@@ -112,7 +112,7 @@ class Drawn:
         """The numbers of the learners that are open."""
         state = self.app.session_state
         keys = [f"{self.form_key}learners.{number}.open" for number in range(20)]
-        return [number for number, key in enumerate(keys) if key in state and state[key]]
+        return [number for number, key in enumerate(keys) if state.get(key)]
 
     @property
     def form_key(self) -> str:
