@@ -20,8 +20,8 @@ from engine.errors import BadStructure, Problem
 from engine.node_types import Category, NodeType, NodeTypes
 from engine.pipeline import Node, Pipeline, PortRef
 from engine.pipeline_file import with_values
-from engine.text import shown
 from engine.validation import connection_rules
+from ui.studio.screen_text import problem_text
 
 State = Literal["idle", "queued", "running", "done", "cached", "failed", "skipped"]
 STATES: frozenset[str] = frozenset(get_args(State))
@@ -121,13 +121,13 @@ def payload(
             for name, node_type in catalog.items()
         },
         "categories": list(get_args(Category)),
-        "problems": [_problem_data(problem) for problem in problems],
+        "problems": [_problem_data(problem, pipeline, catalog) for problem in problems],
         "states": {
             node: _state_data(view) for node, view in states.items() if node in pipeline.nodes
         },
         "reveal": reveal._asdict() if reveal else None,
         "height": height,
-        "refused": str(refused) if refused else None,
+        "refused": problem_text(refused, pipeline, catalog) if refused else None,
         "show_panel": show_panel,
         "read_only": read_only,
         "selected": selected,
@@ -159,13 +159,10 @@ def _node_data(node: Node) -> dict[str, Any]:
     return data
 
 
-def _problem_data(problem: Problem) -> dict[str, Any]:
+def _problem_data(problem: Problem, pipeline: Pipeline, catalog: NodeTypes) -> dict[str, Any]:
     """Return a problem for the badge of its node; the text does not repeat the node."""
     data = problem.to_dict()
-    # The message follows the name of a node elsewhere; here it begins the text.
-    text = problem.message[:1].upper() + problem.message[1:]
-    if problem.field and not problem.edge:
-        text = f"{problem.field_word.capitalize()} {shown(problem.field)}: {problem.message}"
+    text = problem_text(problem, pipeline, catalog, with_node=False)
     return {"node": data["node"], "edge": data["edge"], "text": text}
 
 
