@@ -31,7 +31,7 @@ from engine.workspace import Files
 from nodes.data import formats
 from nodes.data.columns import KIND_TITLES
 from nodes.data.formats import FileFormat
-from nodes.data.samples import sample_columns, sample_name
+from nodes.data.samples import sample_columns, sample_name, source_title
 from nodes.data.tables import (
     check_columns,
     chosen_types,
@@ -222,7 +222,7 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: LoadDataParams) -> dic
     with ctx.reading(params.source, "source"):
         table = load(params, ctx.files, ctx.progress)
     rows, width = table.data.shape
-    ctx.log(f"{rows:,} rows, {width:,} columns from {params.source}")
+    ctx.log(f"{rows:,} rows, {width:,} columns from {source_title(params.source)}")
     return {"table": table}
 
 
