@@ -17,7 +17,7 @@ from engine.errors import BadInput
 from engine.export_python import Snippet, Variables, changed_params, statement
 from engine.node_types import NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.values import Report
-from nodes.models.metric_titles import METRIC_TITLES
+from nodes.models.metric_titles import metric_titles
 
 MetricName = Literal[
     "auc",
@@ -46,7 +46,7 @@ class CompareParams(NodeParams):
         title="Ranked by",
         description="The metric that decides the order; evaluations without a value for it come "
         "last.",
-        json_schema_extra=form_hint(words=METRIC_TITLES),
+        json_schema_extra=form_hint(words=metric_titles(MetricName)),
     )
     details: list[Detail] = Field(
         default_factory=list,

@@ -18,7 +18,7 @@ from engine.errors import BadInput
 from engine.export_python import Expression, Snippet, Variables, statement
 from engine.node_types import NodeContext, NodeParams, SubtaskState, form_hint
 from nodes.models.kinds import Encoding, ModelKind
-from nodes.models.metric_titles import METRIC_TITLES
+from nodes.models.metric_titles import metric_titles
 from nodes.models.training import (
     FEATURES_PER_SPLIT,
     ClassWeights,
@@ -211,7 +211,7 @@ class DeepForestParams(NodeParams):
         None,
         title="Metric for growth",
         description="The metric on held-out rows that decides whether a layer is added.",
-        json_schema_extra=form_hint(words=METRIC_TITLES),
+        json_schema_extra=form_hint(words=metric_titles(GrowthMetric)),
     )
     patience: Annotated[int, Field(ge=1, le=100)] | None = Field(
         None,

@@ -31,7 +31,7 @@ from engine.workspace import Files
 from nodes.data import formats
 from nodes.data.columns import KIND_TITLES
 from nodes.data.formats import FileFormat
-from nodes.data.samples import sample_columns, sample_name, source_title
+from nodes.data.samples import sample_columns, sample_name, sample_titles, source_title
 from nodes.data.tables import (
     check_columns,
     chosen_types,
@@ -70,7 +70,7 @@ class LoadDataParams(NodeParams):
         description="A file in the workspace's data folder, or a sample.",
         min_length=1,
         max_length=4096,
-        json_schema_extra=form_hint(choose="file"),
+        json_schema_extra=form_hint(choose="file", words=sample_titles()),
     )
     target: str | None = Field(
         None,

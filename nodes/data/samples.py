@@ -4,7 +4,7 @@ A source ``sample:NAME`` means one of them. What is known of a sample without re
 slow import, because every check of a pipeline asks for it.
 
 - ``sample_name``, ``sample_path``, ``sample_columns``  what a source means
-- ``source_title``, ``source_of_title``  a source as it is shown, and back
+- ``source_title``, ``sample_titles``  a source as it is shown, and all samples
 - ``payments``  the sample ``fraud``: a year of card payments, with columns of every kind
 """
 
@@ -106,10 +106,9 @@ def source_title(source: str) -> str:
     return f"{title} (sample)" if title else source
 
 
-def source_of_title(text: str) -> str:
-    """Return the source that a text names: a title of a sample, or anything else as it is."""
-    titles = {source_title(f"{PREFIX}{name}"): f"{PREFIX}{name}" for name in SHORT_TITLES}
-    return titles.get(text, text)
+def sample_titles() -> dict[str, str]:
+    """Return the titles of all samples, by their sources."""
+    return {f"{PREFIX}{name}": source_title(f"{PREFIX}{name}") for name in SHORT_TITLES}
 
 
 def sample_name(source: str) -> str | None:

@@ -3,6 +3,10 @@
 They are those of ``deepforest.metrics``, which takes a moment to load; a test compares them.
 """
 
+from __future__ import annotations
+
+from typing import Any, get_args
+
 METRIC_TITLES = {
     "auc": "AUC",
     "accuracy": "Accuracy",
@@ -16,3 +20,8 @@ METRIC_TITLES = {
     "recall_at_1_in_100": "Recall at 1/100",
     "recall_at_rate": "Recall at 1/100",
 }
+
+
+def metric_titles(names: Any) -> dict[str, str]:
+    """Return the titles of the metrics that a ``Literal`` names."""
+    return {name: METRIC_TITLES[name] for name in get_args(names)}

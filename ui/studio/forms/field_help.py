@@ -20,7 +20,7 @@ def draw_help(helps: Mapping[str, str], key: str) -> None:
     """Show each text beside the widget of its key; ``key`` names the form on the page."""
     draw = component(
         "sylva-field-help",
-        html='<div class="field-help" role="tooltip" popover="manual"></div>',
+        html='<div class="field-help" popover="manual"></div>',
         js=_asset("field_help.js"),
         css=_asset("field_help.css"),
         # In the document itself: a field cannot refer to a text in a shadow tree.

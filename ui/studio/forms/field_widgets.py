@@ -124,15 +124,17 @@ def _one_of(
     shows.
     """
     default = None if spec.optional else spec.default
+    empty = None
+    if spec.optional or spec.required:
+        empty = form.placeholders.get(spec.name, NOT_SET)
 
     def show(value: Any) -> Any:
         return (default if value is MISSING else value) or None
 
     def read(chosen: Any) -> Any:
-        return chosen if chosen and chosen != NOT_SET else MISSING
+        return chosen if chosen and chosen != empty else MISSING
 
-    bound = form.widget(path, show, read, ".one")
-    empty = NOT_SET if spec.optional or spec.required else None
+    bound = form.widget(path, show, read, f".one.{empty}")
     select(form, spec, bound, options, label=str, empty=empty, accept_new_options=accepts_new)
 
 

@@ -157,9 +157,9 @@ def fit_count_text(params: Mapping[str, Any]) -> str | None:
     fit_count = _FitCount(folds, vectors == "oob", resampling == "nested", shares)
     text = f"{fit_count.text(counts)}, up to {counted(layers, 'layer')}"
     many = _learner_counts(info.learners_of_many_classes)
-    if params.get("learners") or many in (None, counts):
+    if params.get("learners") or many is None or many == counts:
         return text
-    return f"{text}\nWith more than {info.max_classes} classes: {fit_count.text(many or counts)}"
+    return f"{text}\nWith more than {info.max_classes} classes: {fit_count.text(many)}"
 
 
 def _setting(params: Mapping[str, Any], info: PresetInfo, name: str) -> Any:

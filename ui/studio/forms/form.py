@@ -91,7 +91,7 @@ class Form:
     placeholders: Mapping[str, str] = field(default_factory=dict)
     """What an empty field means, by its name, where that is not its default."""
     titles: Mapping[str, str] = field(default_factory=dict)
-    """What fields and inputs are called on screen, by their names."""
+    """What fields are called on screen, by their names."""
     starts: Mapping[str, Any] = field(default_factory=dict)
     """The values that lists have while the document leaves them out. An edit inside such a list
     writes all of it."""

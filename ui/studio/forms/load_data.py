@@ -14,7 +14,12 @@ import streamlit as st
 
 from engine.errors import BadInput
 from nodes.data.columns import proposed_target
-from nodes.data.samples import PREFIX, SHORT_TITLES, sample_name, source_of_title, source_title
+from nodes.data.samples import (
+    PREFIX,
+    sample_columns,
+    sample_name,
+    sample_titles,
+)
 from nodes.data.tables import preview
 from nodes.load_data import preview_params
 from ui.studio.forms.field_widgets import draw_field, select
@@ -34,6 +39,9 @@ def draw_source(form: Form, spec: FieldSpec) -> None:
             form.show_problems((spec.name,))
     else:
         draw_field(form, spec, (spec.name,))
+    own_target = _own_target(form.params.get(spec.name, spec.default))
+    if own_target:
+        form.placeholders = {"target": f"{own_target} (its own)"}
     with st.container(key=f"form-upload/{form.key}", gap="xxsmall"):
         key = f"{form.key}/upload"
         show_flashes(key)
@@ -45,22 +53,30 @@ def draw_source(form: Form, spec: FieldSpec) -> None:
 
 def _draw_choice(form: Form, spec: FieldSpec) -> None:
     """Draw the list of files and samples; the name of another file can be typed."""
+    sources = {title: source for source, title in sample_titles().items()}
 
     def show(value: Any) -> str:
-        return source_title(spec.default if value is MISSING else value)
+        return spec.text_of(spec.default if value is MISSING else value)
 
     def read(chosen: str | None) -> str:
         text = chosen or str(spec.default)
         # A file of the workspace may be named like a sample.
-        return text if text in form.files else source_of_title(text)
+        return text if text in form.files else sources.get(text, text)
 
     def edit(chosen: str | None) -> ParamsEdit:
         return _reading(read(chosen))
 
     bound = form.widget((spec.name,), show, read, ".one", edit=edit)
-    samples = [source_title(f"{PREFIX}{name}") for name in SHORT_TITLES]
-    options = [*form.files, *samples]
+    options = [*form.files, *sources]
     select(form, spec, bound, options, label=str, accept_new_options=True)
+
+
+def _own_target(source: Any) -> str:
+    """Return the target that a sample has by itself; empty for other sources."""
+    if not isinstance(source, str) or source not in sample_titles():
+        return ""
+    name = source.removeprefix(PREFIX)
+    return next(column.name for column in sample_columns(name) if column.role == "target")
 
 
 def _reading(source: str) -> ParamsEdit:

@@ -7,7 +7,6 @@ Two forms are their own: that of *Load data* (``load_data``), and that of a deep
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import streamlit as st
 
@@ -41,8 +40,7 @@ def node_form(
     another ``key`` all widgets begin again with the values of the document.
     """
     specs = specs_of(node_type.params)
-    titles: dict[str, Any] = {port.name: port.title for port in node_type.inputs}
-    titles |= {spec.name: spec.title for spec in specs}
+    titles = {spec.name: spec.title for spec in specs}
     form = Form(key, node.params, problems, change, columns, offered_files, titles=titles)
     draw_style()
     with st.container(gap="small", key=f"node-form/{key}"):

@@ -21,7 +21,10 @@ from engine.node_types import load_catalog
 from engine.pipeline import Node, Pipeline
 from engine.pipeline_file import parse
 from engine.validation import find_problems, find_source_problems
-from engine.workspace import Files
+from engine.workspace import Files, Workspace
+from ui.studio import upload
+from ui.studio.forms import load_data
+from ui.studio.session import Studio
 
 APP = Path(__file__).with_name("app.py")
 
@@ -134,7 +137,9 @@ class Drawn:
 
 @pytest.fixture
 def draw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Drawn]]:
-    (tmp_path / "data").mkdir()
+    made = Studio(Workspace(tmp_path).create(), load_catalog())
+    for module in (load_data, upload):
+        monkeypatch.setattr(module, "studio", lambda: made)
     monkeypatch.setenv("FORMS_WORKSPACE", str(tmp_path))
 
     def drawn(node_type: str, **params: Any) -> Drawn:
