@@ -74,7 +74,12 @@ def test_learners_are_edited_in_their_rows_and_tab_leads_from_field_to_field(stu
     assert [name for name, _ in stops] == ["Patience", "Folds", "Tolerance", "Folds by"]
     assert all(text for _, text in stops), "a field without its help"
     studio.fill("Folds", "3")
-    studio.fill("Max layers", "5")
+    # What is typed stays while the form is drawn again with fewer rows.
+    studio.button("Remove learner 1").click()
+    studio.field("Max layers").fill("5")
+    expect(rows).to_have_count(1)
+    expect(studio.field("Max layers")).to_have_value("5")
+    studio.field("Max layers").press("Enter")
     studio.saved(lambda pipeline: pipeline.nodes["forest"].params.get("max_layers") == 5)
     expect(studio.panel.get_by_text("max 5 layers, 3 folds", exact=True)).to_be_visible()
     studio.shoot("forest-form")
