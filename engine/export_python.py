@@ -92,9 +92,11 @@ def export_python(pipeline: Pipeline, catalog: NodeTypes) -> str:
 
 def check_exportable(pipeline: Pipeline, catalog: NodeTypes) -> None:
     """Raise ``BadInput`` with the nodes whose types do not say how they read as Python."""
+    from engine.bypass import active_pipeline
+
     unsupported = [
         f"'{name}' ({node.type})"
-        for name, node in pipeline.nodes.items()
+        for name, node in active_pipeline(pipeline, catalog).nodes.items()
         if node.type in catalog and catalog[node.type].python is None
     ]
     if unsupported:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from engine.errors import BadInput
+from engine.errors import BadInput, Bypassed
 from engine.graph import PipelineGraph
 from engine.node_types import Branch, NodeParams, NodeType, NodeTypes
 from engine.pipeline import NodeSettings, Pipeline, PortRef
@@ -132,13 +132,15 @@ class Plan:
 
 
 def make_plan(pipeline: Pipeline, catalog: NodeTypes, options: RunOptions) -> Plan:
-    """Return the plan for a valid pipeline, its sweeps expanded.
+    """Return the plan for a valid pipeline, its sweeps expanded, without its bypassed nodes.
 
     In the options, a node with a sweep stands for all its branches. Raise ``BadInput`` if they
-    name a node that does not exist, or one to start from that ``to`` does not depend on.
+    name a node that does not exist, or one to start from that ``to`` does not depend on; raise
+    ``Bypassed`` if they name a bypassed node.
     """
     import networkx as nx
 
+    _must_run(pipeline, options)
     expanded = expand(pipeline, catalog)
     graph, wanted, force = _select(expanded, options)
     pipeline = expanded.pipeline
@@ -205,7 +207,8 @@ def cache_key(
 
 
 def check_requested_nodes(pipeline: Pipeline, catalog: NodeTypes, options: RunOptions) -> None:
-    """Raise ``BadInput`` if a valid pipeline lacks a node that the options name."""
+    """Raise an error if a valid pipeline lacks or bypasses a node that the options name."""
+    _must_run(pipeline, options)
     if options.to or options.force_from:
         _select(expand(pipeline, catalog), options)
 
@@ -225,6 +228,14 @@ def _select(
         names = ", ".join(sorted(unreached))
         raise BadInput(f"--from {names}: --to {', '.join(options.to)} does not depend on it.")
     return nodes.graph, wanted, force
+
+
+def _must_run(pipeline: Pipeline, options: RunOptions) -> None:
+    """Raise ``Bypassed`` for the first node of the options that is bypassed."""
+    for name in (*options.to, *options.force_from):
+        if name in pipeline.nodes and pipeline.nodes[name].bypass:
+            message = "it is bypassed, so it does not run; remove the bypass, or name another node"
+            raise Bypassed(message, node=name)
 
 
 def _must_exist(graph: nx.DiGraph[str], nodes: Collection[str], option: str) -> None:

@@ -26,7 +26,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, islice, product
@@ -35,7 +35,16 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, JsonValue, ValidationError
 
-from engine.errors import BadSweep, InvalidPipeline, Problem
+from engine.bypass import active_pipeline
+from engine.errors import (
+    BadSweep,
+    FieldName,
+    InvalidPipeline,
+    Message,
+    Names,
+    NodeName,
+    Problem,
+)
 from engine.graph import PipelineGraph
 from engine.node_types import MAX_LABEL, Branch, NodeType, NodeTypes, node_title
 from engine.pipeline import (
@@ -114,17 +123,20 @@ class ExpandedPipeline:
 
 
 def expand(pipeline: Pipeline, catalog: NodeTypes) -> ExpandedPipeline:
-    """Write out every branch, with a leaderboard behind them.
+    """Leave out bypassed nodes and write out every branch, with a leaderboard behind them.
 
     Raise ``InvalidPipeline`` if a sweep is wrong.
     """
-    if not has_sweep(pipeline):
-        return _as_it_is(pipeline)
-    axes = axes_of(pipeline, catalog)
-    compared = _with_leaderboard(pipeline, catalog, axes)
+    active = active_pipeline(pipeline, catalog)
+    if not has_sweep(active):
+        return _as_it_is(active)
+    axes = axes_of(active, catalog)
+    # A copy must not have the name of a bypassed node: it would be shown as that node.
+    reserved = set(pipeline.nodes)
+    compared = _with_leaderboard(active, catalog, axes, reserved)
     added = next((name for name in compared.nodes if name not in pipeline.nodes), None)
     all_axes = {name: axes.get(name, ()) for name in compared.nodes}
-    return _Expander(compared, catalog, all_axes).expand(added)
+    return _Expander(compared, catalog, all_axes, reserved).expand(added)
 
 
 def expand_past(pipeline: Pipeline, catalog: NodeTypes) -> ExpandedPipeline:
@@ -163,6 +175,7 @@ def axes_of(pipeline: Pipeline, catalog: NodeTypes) -> dict[str, tuple[str, ...]
 
 def has_evaluation(pipeline: Pipeline, catalog: NodeTypes, name: str) -> bool:
     """Return whether a node below ``name`` evaluates its branches, so that they can be compared."""
+    pipeline = active_pipeline(pipeline, catalog)
     axes = axes_of(pipeline, catalog)
     return any(name in axes.get(ref.node, ()) for ref in _evaluations(pipeline, catalog))
 
@@ -177,7 +190,9 @@ def _takes_many(pipeline: Pipeline, catalog: NodeTypes, ref: PortRef) -> bool:
 # The leaderboard
 
 
-def _with_leaderboard(pipeline: Pipeline, catalog: NodeTypes, axes: Axes) -> Pipeline:
+def _with_leaderboard(
+    pipeline: Pipeline, catalog: NodeTypes, axes: Axes, reserved: Container[str]
+) -> Pipeline:
     """Add a node that compares those evaluations of branches that do not meet anywhere."""
     met = {edge.source for edge in pipeline.edges if _takes_many(pipeline, catalog, edge.target)}
     evaluations = [ref for ref in _evaluations(pipeline, catalog) if axes.get(ref.node)]
@@ -186,7 +201,7 @@ def _with_leaderboard(pipeline: Pipeline, catalog: NodeTypes, axes: Axes) -> Pip
     if not loose or comparison is None:
         return pipeline
     node_type, port = comparison
-    name = free_name(LEADERBOARD, pipeline.nodes.__contains__)
+    name = free_name(LEADERBOARD, reserved.__contains__)
     edges = [Edge(source=ref, target=PortRef(name, port)) for ref in loose]
     nodes = {**pipeline.nodes, name: Node(type=node_type, label="Leaderboard")}
     return with_values(pipeline, nodes=nodes, edges=[*pipeline.edges, *edges])
@@ -216,8 +231,11 @@ def _comparison_type(catalog: NodeTypes) -> tuple[str, str] | None:
 class _Expander:
     """Copies the nodes of a pipeline along their axes, and connects the copies."""
 
-    def __init__(self, pipeline: Pipeline, catalog: NodeTypes, axes: Axes) -> None:
+    def __init__(
+        self, pipeline: Pipeline, catalog: NodeTypes, axes: Axes, reserved: Iterable[str]
+    ) -> None:
         self.pipeline, self.catalog, self.axes = pipeline, catalog, axes
+        self.reserved = reserved
         swept = [name for name, node in pipeline.nodes.items() if node.sweep]
         self.values = {name: combinations(name, pipeline.nodes[name], catalog) for name in swept}
         types = {name: catalog[pipeline.nodes[name].type] for name in swept}
@@ -245,7 +263,7 @@ class _Expander:
 
     def _ids_of_copies(self) -> dict[str, dict[Point, str]]:
         """Return an id for each copy: ``forest-2``; with two axes ``predict-2-1``."""
-        taken = set(self.pipeline.nodes)
+        taken = {*self.pipeline.nodes, *self.reserved}
         ids: dict[str, dict[Point, str]] = {}
         for name in self.pipeline.nodes:
             if not self.axes[name]:
@@ -297,11 +315,14 @@ class _Expander:
         return Branch(self._subject(name), _one_line(self._label(name, point)), cells, titles)
 
     def _subject(self, name: str) -> str:
-        """Return what is evaluated: the nearest model above, else the last node with a sweep."""
+        """Return what is evaluated: the nearest model above, else the last node with a sweep.
+
+        It is the title of the type: it is part of a cache key, and a label must not change one.
+        """
         for source in islice(chain.from_iterable(self.graph.layers_above([name])), 1, None):
             if self._makes_model(source):
-                return self._title(source)
-        return self._title(self.axes[name][-1])
+                return self._type_title(source)
+        return self._type_title(self.axes[name][-1])
 
     def _makes_model(self, name: str) -> bool:
         node_type = self.catalog.get(self.pipeline.nodes[name].type)
@@ -309,6 +330,9 @@ class _Expander:
 
     def _title(self, name: str) -> str:
         return node_title(self.pipeline.nodes[name], self.catalog)
+
+    def _type_title(self, name: str) -> str:
+        return self.catalog[self.pipeline.nodes[name].type].title
 
     def _edges(self) -> Iterator[Edge]:
         """Connect all copies of the two ends of each edge that agree about the axes they share."""
@@ -506,10 +530,11 @@ def _effect_problems(pipeline: Pipeline, catalog: NodeTypes, axes: Axes) -> Iter
     for name, own in axes.items():
         node_type = catalog.get(pipeline.nodes[name].type)
         if own and node_type and not node_type.cacheable:
-            message = (
-                f"it would run once for each branch of '{own[-1]}', and each would overwrite the "
+            message = Message(
+                "it would run once for each branch of {node}, and each would overwrite the "
                 "last one; remove it here, and add it again when the best values are found and "
-                "the sweep is removed"
+                "the sweep is removed",
+                node=NodeName(own[-1]),
             )
             yield BadSweep(message, node=name)
 
@@ -522,11 +547,11 @@ def _size_problems(pipeline: Pipeline, axes: Axes, sizes: Mapping[str, int]) -> 
 
     for name, own in axes.items():
         if copies(own) > MAX_BRANCHES:
-            names = " and ".join(f"'{axis}'" for axis in own)
             size = _product_text(sizes[axis] for axis in own)
-            message = (
-                f"the sweeps of {names} meet here in {size} branches; "
-                f"at most {MAX_BRANCHES} are possible. Give fewer values"
+            message = Message(
+                f"the sweeps of {{names}} meet here in {size} branches; "
+                f"at most {MAX_BRANCHES} are possible. Give fewer values",
+                names=Names(tuple(map(NodeName, own)), " and "),
             )
             yield BadSweep(message, node=name)
             return  # all nodes below would have the same problem
@@ -536,8 +561,8 @@ def _size_problems(pipeline: Pipeline, axes: Axes, sizes: Mapping[str, int]) -> 
         edges += copies({*axes.get(edge.source.node, ()), *axes.get(edge.target.node, ())})
     for what, count, most in (("nodes", nodes, MAX_NODES), ("edges", edges, MAX_EDGES)):
         if count > most:
-            message = f"all branches together have {count:,} {what}; at most {most:,} are possible"
-            yield BadSweep(f"{message}. Give fewer values", node=next(iter(sizes)), field="sweep")
+            total = f"all branches together have {count:,} {what}; at most {most:,} are possible"
+            yield BadSweep(f"{total}. Give fewer values", node=next(iter(sizes)), field="sweep")
 
 
 def node_sweep_problems(name: str, node: Node, catalog: NodeTypes) -> Iterator[Problem]:
@@ -593,7 +618,7 @@ def _shape_problems(name: str, node: Node, catalog: NodeTypes) -> Iterator[Probl
         return
     problems = []
     for param, choice in choices.items():
-        for message in _choice_problems(node, param, choice):
+        for message in _choice_problems(name, node, param, choice):
             problems.append(BadSweep(message, node=name, field=_field(sweep, param)))
     yield from problems
     if not problems and branch_count(sweep) > MAX_BRANCHES:
@@ -605,7 +630,7 @@ def _shape_problems(name: str, node: Node, catalog: NodeTypes) -> Iterator[Probl
         yield BadSweep(message, node=name, field="sweep")
 
 
-def _choice_problems(node: Node, param: str, choice: Choice) -> Iterator[str]:
+def _choice_problems(name: str, node: Node, param: str, choice: Choice) -> Iterator[str]:
     """Yield what is wrong with the values of one parameter."""
     assert node.sweep is not None
     if isinstance(choice, Range):
@@ -619,10 +644,13 @@ def _choice_problems(node: Node, param: str, choice: Choice) -> Iterator[str]:
             yield f"{shown(repeated[0])} is there more than once; keep one"
     outer = [other for other in choices_of(node.sweep) if param.startswith(f"{other}.")]
     if outer:
-        yield f"'{outer[0]}' is swept as a whole; keep one of the two"
+        outer_name = FieldName(name, outer[0])
+        yield Message("{outer} is swept as a whole; keep one of the two", outer=outer_name)
     elif not _exists(node, param):
-        first = param.partition(".")[0]
-        yield f"the node has no such parameter; set '{first}' first, or sweep the whole of it"
+        yield Message(
+            "the node has no such parameter; set {first} first, or sweep the whole of it",
+            first=FieldName(name, param.partition(".")[0]),
+        )
 
 
 def _range_problems(choice: Range) -> Iterator[str]:

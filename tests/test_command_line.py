@@ -194,6 +194,20 @@ def test_to_and_from_choose_what_runs_and_is_reported(sylva: Sylva, tmp_path: Pa
     assert [node["state"] for node in outcome["nodes"].values()] == ["cached", "done", "done"]
 
 
+def test_a_bypassed_node_does_not_run(sylva: Sylva, tmp_path: Path) -> None:
+    path = pipeline_of_probes(tmp_path, a={"value": 5}, b={"action": "wrong"}, c={"value": 7})
+    document = json.loads(path.read_text())
+    document["nodes"]["b"]["bypass"] = True
+    path.write_text(json.dumps(document))
+    assert "3 nodes, 2 edges. Bypassed: b." in sylva("validate", path)
+    outcome = sylva.json("run", path)
+    assert list(outcome["nodes"]) == ["a", "c"]
+    assert outcome["reports"]["c"]["headline"] == {"value": 12}
+    for option in ("--to", "--from"):
+        sylva("run", path, option, "b", code=2)
+        assert "Node 'b': it is bypassed" in sylva.errors
+
+
 def test_a_changed_file_is_read_again_a_touched_one_changes_nothing_below(
     sylva: Sylva, tmp_path: Path
 ) -> None:

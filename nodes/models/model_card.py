@@ -200,7 +200,9 @@ def _card_of_run(
 
     Raise ``SylvaError`` or ``OSError`` if the run cannot be read.
     """
+    from engine.bypass import active_pipeline
     from engine.events import EventLog
+    from engine.node_types import load_catalog
     from engine.pipeline_file import parse
     from engine.run_state import run_state
 
@@ -217,7 +219,7 @@ def _card_of_run(
         if is_complete:
             return replace(known, run_exists=True)
         state = run_state(log, row)
-    pipeline = parse(row.document)
+    pipeline = active_pipeline(parse(row.document), load_catalog())
     card = Card(
         run=run,
         run_exists=True,

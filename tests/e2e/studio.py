@@ -146,6 +146,11 @@ class Studio(Tab):
                 return
         self.saved(holds, 0)
 
+    def unfold(self, title: str, label: str) -> None:
+        """Open a folded part of the form, until a field in it is there."""
+        part = self.panel.locator("summary").get_by_text(title, exact=True)
+        self.click_until(part, self.field(label).is_visible, title)
+
     def expect_states(self, seconds: float = PATIENCE, **states: str) -> None:
         """``finished`` is done or cached: another test may have made the same."""
         for node, state in states.items():
@@ -156,7 +161,8 @@ class Studio(Tab):
 
     def look_at(self, end: str) -> None:
         self.handle(end, "output").click()
-        self.page.locator(".st-key-bottom-Output").wait_for()
+        node = end.partition(".")[0]
+        self.page.locator(f".st-key-part-of-{node}-Output").wait_for()
 
 
 WIRES = [

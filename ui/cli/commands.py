@@ -279,14 +279,19 @@ def validate(common: CommonOptions, file: FileArgument) -> None:
     from engine.sweeps import expand
 
     pipeline = _read_valid(common, file)
-    expanded = expand(pipeline, load_catalog()).pipeline
+    expanded = expand(pipeline, load_catalog())
+    nodes_with_branches = len(expanded.pipeline.nodes)
     words = f"{file} is valid: {len(pipeline.nodes)} nodes, {len(pipeline.edges)} edges."
-    if expanded is not pipeline:
-        words += f" With all branches: {len(expanded.nodes)} nodes."
+    bypassed = [name for name, node in pipeline.nodes.items() if node.bypass]
+    if bypassed:
+        words += f" Bypassed: {', '.join(bypassed)}."
+    if expanded.branches:
+        words += f" With all branches: {nodes_with_branches} nodes."
     facts = {
         "name": pipeline.name,
         "nodes": len(pipeline.nodes),
-        "nodes_with_branches": len(expanded.nodes),
+        "bypassed": bypassed,
+        "nodes_with_branches": nodes_with_branches,
     }
     common.output({"valid": True, **facts, "problems": []}, words)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, cast
 
 from engine.graph import PipelineGraph
-from engine.pipeline import Edge, Pipeline, Sweep
+from engine.pipeline import Edge, Node, Pipeline, Sweep
 from engine.run_state import NodeState, RunState
 from engine.sweeps import branch_count
 from engine.text import counted
@@ -80,10 +80,15 @@ def unchanged_nodes(pipeline: Pipeline, since: Pipeline) -> set[str]:
         name
         for name, node in pipeline.nodes.items()
         if (before := since.nodes.get(name)) is None
-        or (node.type, node.params, node.sweep) != (before.type, before.params, before.sweep)
+        or _work(node) != _work(before)
         or edges.get(name, []) != edges_since.get(name, [])
     }
     return set(pipeline.nodes) - PipelineGraph(pipeline).downstream(changed)
+
+
+def _work(node: Node) -> tuple[object, ...]:
+    """Return what decides what a node computes; a bypassed node computes nothing."""
+    return ("bypass",) if node.bypass else (node.type, node.params, node.sweep)
 
 
 def _edges_into(pipeline: Pipeline) -> dict[str, list[Edge]]:
@@ -101,6 +106,8 @@ def _view(node: NodeState) -> NodeView:
         text = str(node.error.get("message", ""))
     elif node.state in STOPPED:
         text = STOPPED[node.state]
+    elif node.state == "skipped":
+        text = "a node before it failed"  # the text of the run has the id of that node
     return {
         "state": _canvas_state(node.state),
         "progress": node.fraction if node.state == "running" else None,

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import streamlit as st
 
-from engine.errors import SylvaError
-from ui.studio.builder.browser_tab import current_pipeline, is_open
+from engine.errors import InvalidPipeline, SylvaError
+from engine.pipeline_file import parse
+from ui.studio.builder.browser_tab import current_pipeline, is_open, switch_to
 from ui.studio.builder.node_panel import panel
 from ui.studio.builder.node_results import node_result
 from ui.studio.builder.node_states import node_views
 from ui.studio.builder.open_pipeline import OpenPipeline
 from ui.studio.builder.pipeline_list import pipeline_list, unreadable
-from ui.studio.builder.toolbar import begin, save_state, toolbar
+from ui.studio.builder.toolbar import begin, problem_list, save_state, toolbar
 from ui.studio.canvas import Edited, RunRequest, canvas
 from ui.studio.canvas.protocol import selection_in
 from ui.studio.screen_text import plain
@@ -78,12 +79,14 @@ def _draw_parts(opened: OpenPipeline) -> None:
     _refresh_run(opened)
     opened.refresh()
     _rerun_if_stale(opened)
-    save_state_slot = toolbar(opened, _selection(opened))
+    slots = toolbar(opened, _selection(opened))
     _show_notice(opened)
     with st.container(key="stage"):
         selection = _canvas(opened)
-    with save_state_slot:
+    with slots.save_state:
         save_state(opened)
+    with slots.problems:
+        problem_list(opened)
     with st.container(key="panel"):
         panel(opened, selection)
     _rerun_if_stale(opened)
@@ -137,9 +140,11 @@ def _canvas(opened: OpenPipeline) -> tuple[str, ...]:
         key=CANVAS,
         pipeline_id=opened.pipeline_id,
         reveal=opened.reveal,
+        show_panel=opened.show_panel,
         on_edit=lambda edited: _apply_edit(opened, edited),
         on_port=opened.show_output,
         on_run=lambda request: _run(opened, request),
+        on_import=lambda name, text: _import(opened, name, text),
         height=CANVAS_HEIGHT,
     )
 
@@ -148,6 +153,16 @@ def _apply_edit(opened: OpenPipeline, edited: Edited) -> None:
     """Save an edit of the canvas; if the file was changed elsewhere, draw the new version."""
     if not opened.apply_canvas_edit(edited):
         st.rerun(scope="fragment")
+
+
+def _import(opened: OpenPipeline, name: str, text: str) -> None:
+    """Open the pipeline of a JSON file that was dropped on the canvas, as a new pipeline."""
+    try:
+        pipeline = parse(text.encode())
+    except InvalidPipeline as error:
+        opened.notice = f"“{name}” cannot be read as a pipeline: {error.problems[0].message}"
+        return
+    opened.show_errors(lambda: switch_to(opened.library.create(pipeline)))
 
 
 def _run(opened: OpenPipeline, request: RunRequest) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 import streamlit as st
 
@@ -28,11 +29,17 @@ MORE = "more"
 MOST_PROBLEMS = 50
 
 
-def toolbar(opened: OpenPipeline, chosen: tuple[str, ...]) -> DeltaGenerator:
-    """Draw the row, and return the slot in which the caller draws ``save_state``.
+class Slots(NamedTuple):
+    """Places in the row for what is known only after the canvas has sent its edits."""
 
-    The save state is known only after the canvas has sent its edits. What a button does is its
-    callback: the next rerun may cancel a rerun, but not a callback.
+    save_state: DeltaGenerator
+    problems: DeltaGenerator
+
+
+def toolbar(opened: OpenPipeline, chosen: tuple[str, ...]) -> Slots:
+    """Draw the row, and return the slots for ``save_state`` and ``problem_list``.
+
+    What a button does is its callback: the next rerun may cancel a rerun, but not a callback.
     """
     with st.container(horizontal=True, vertical_alignment="center", key="toolbar"):
         st.button(
@@ -46,9 +53,9 @@ def toolbar(opened: OpenPipeline, chosen: tuple[str, ...]) -> DeltaGenerator:
         _file_menu(opened)
         save_state_slot = st.empty()
         st.space("stretch")
-        _problems(opened)
+        problems_slot = st.empty()
         _run_buttons(opened, chosen)
-    return save_state_slot
+    return Slots(save_state_slot, problems_slot)
 
 
 def _name(opened: OpenPipeline) -> None:
@@ -230,7 +237,7 @@ def validate(opened: OpenPipeline) -> None:
 # Problems
 
 
-def _problems(opened: OpenPipeline) -> None:
+def problem_list(opened: OpenPipeline) -> None:
     """Draw the list of problems behind a button; a click on one brings its node into view."""
     problems = opened.problems()
     if not problems:

@@ -1,17 +1,24 @@
 """Draw the canvas on which a pipeline is built: a Streamlit component.
 
 - ``canvas``    draws a pipeline, reports the user's edits and clicks, and returns the selection
+- ``canvas_view``  draws a pipeline that cannot be edited
 - ``Edited``    the pipeline with one edit, before the canvas gets its confirmation
 - ``NodeView``  a node's run state, as the canvas shows it
 - ``Reveal``    a request to select a node and bring it into view
 
-The canvas decides which nodes exist, their types, edges, notes and positions. Python decides
-parameters, labels, settings, problems and states. Python's pipeline replaces the one on the canvas
-only when ``epoch`` changes.
+The canvas decides which nodes exist, their types, edges, notes, groups and positions. Both change
+the contents of a node: parameters, label, settings and bypass. Python decides problems and states.
+Python's pipeline replaces the one on the canvas only when ``epoch`` changes.
+
+The canvas also decides whether the node panel beside it is open, and how wide it is. It sets
+``data-sylva-panel`` (``open`` or ``closed``) and ``--sylva-panel-width`` on the root element of the
+page, where a style sheet can use them.
 """
 
 from __future__ import annotations
 
+import json
+import zlib
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
@@ -30,14 +37,15 @@ from ui.studio.canvas.protocol import (
     RunRequest,
     State,
     apply_edit,
+    import_in,
     payload,
     port_in,
     run_in,
     selection_in,
 )
-from ui.studio.streamlit_compat import component
+from ui.studio.streamlit_compat import ComponentRenderer, component
 
-__all__ = ["Edited", "NodeView", "Reveal", "RunRequest", "State", "canvas"]
+__all__ = ["Edited", "NodeView", "Reveal", "RunRequest", "State", "canvas", "canvas_view"]
 
 
 def canvas(
@@ -54,6 +62,8 @@ def canvas(
     on_edit: Callable[[Edited], None],
     on_port: Callable[[PortRef], None],
     on_run: Callable[[RunRequest], None],
+    on_import: Callable[[str, str], None] | None = None,
+    show_panel: int | None = None,
 ) -> tuple[str, ...]:
     """Draw ``pipeline`` and return the selected nodes. Pass what ``on_edit`` got at the next call.
 
@@ -67,6 +77,9 @@ def canvas(
       ``st.rerun`` does, the canvas sends the edit again.
     - ``on_port``, ``on_run``: called before the rerun that a click causes, like the callback of any
       widget. The next rerun may interrupt a rerun, but not a callback.
+    - ``on_import``: called in the same way with the name and the text of a JSON file that was
+      dropped on the canvas.
+    - ``show_panel``: a token; the browser opens the node panel once for each new one.
     """
     session_key = f"_{key}_taken"
     taken: Revision = st.session_state.get(session_key, Revision())
@@ -91,15 +104,15 @@ def canvas(
         reveal=reveal,
         height=height,
         refused=refused,
+        show_panel=show_panel,
     )
-    draw = component(
-        "sylva-studio.canvas",
-        html='<div class="sylva-canvas-root"></div>',
-        js="index-*.js",
-        css="index-*.css",
-        package=Path(__file__).parent,
-    )
-    sent = draw(
+
+    def import_file(file: tuple[str, str]) -> None:
+        """Report a file that was dropped."""
+        if on_import is not None:
+            on_import(*file)
+
+    sent = _component()(
         key=key,
         data=data,
         default={"edit": None, "selection": []},
@@ -108,8 +121,69 @@ def canvas(
         on_selection_change=_nothing,
         on_port_change=partial(_report, key, "port", partial(port_in, edited.pipeline), on_port),
         on_run_change=partial(_report, key, "run", partial(run_in, edited.pipeline), on_run),
+        on_import_change=partial(_report, key, "import", import_in, import_file),
     )
     return selection_in(edited.pipeline, sent.get("selection"))
+
+
+def canvas_view(
+    pipeline: Pipeline,
+    *,
+    catalog: NodeTypes,
+    states: Mapping[str, NodeView],
+    key: str,
+    height: str,
+    selected: str | None,
+    on_select: Callable[[str | None], None],
+) -> None:
+    """Draw ``pipeline`` in the design of the canvas, without a palette and without edits.
+
+    ``selected`` is the node to select. ``on_select`` is called with the node that was clicked, or
+    None if the selection has ended, before the rerun that the click causes.
+    """
+    data = payload(
+        pipeline,
+        catalog,
+        pipeline_id=f"view of {key}",
+        epoch=_checksum(pipeline),
+        taken=Revision(),
+        problems=[],
+        states=states,
+        reveal=None,
+        height=height,
+        read_only=True,
+        selected=selected,
+    )
+
+    def report() -> None:
+        """Report the node that is selected now."""
+        sent = st.session_state.get(key)
+        chosen = selection_in(pipeline, sent.get("selection")) if sent is not None else ()
+        on_select(chosen[0] if chosen else None)
+
+    _component()(
+        key=key,
+        data=data,
+        default={"selection": []},
+        height="content",
+        on_selection_change=report,
+    )
+
+
+def _component() -> ComponentRenderer:
+    """Return the component; it is registered with the running app."""
+    return component(
+        "sylva-studio.canvas",
+        html='<div class="sylva-canvas-root"></div>',
+        js="index-*.js",
+        css="index-*.css",
+        package=Path(__file__).parent,
+    )
+
+
+def _checksum(pipeline: Pipeline) -> int:
+    """Return a number that differs for another pipeline, so that the canvas draws that one."""
+    return zlib.crc32(json.dumps(pipeline.model_dump(mode="json", by_alias=True)).encode())
 
 
 def _last_edit(key: str) -> Any:

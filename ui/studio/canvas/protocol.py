@@ -7,8 +7,8 @@
 An edit is ``{instance, pipeline, revision, epoch, document}``. ``instance`` identifies one canvas
 in one browser tab, ``revision`` counts its edits, ``epoch`` the changes that Python made to what
 the canvas owns. Streamlit sends the last edit again with every rerun, so applying it twice must
-change nothing: nodes, edges, layout and notes are set as they are, the parameters of a node only by
-a new revision.
+change nothing: nodes, edges, layout, notes and groups are set as they are, the contents of a node
+(parameters, label, settings, bypass) only by a new revision.
 """
 
 from __future__ import annotations
@@ -16,31 +16,40 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple, TypedDict, get_args
 
-from engine.edits import remaining_groups
 from engine.errors import BadStructure, Problem
-from engine.node_types import Category, NodeTypes
+from engine.node_types import Category, NodeType, NodeTypes
 from engine.pipeline import Node, Pipeline, PortRef
 from engine.pipeline_file import with_values
-from engine.text import shown
 from engine.validation import connection_rules
+from ui.studio.screen_text import problem_text
 
 State = Literal["idle", "queued", "running", "done", "cached", "failed", "skipped"]
 STATES: frozenset[str] = frozenset(get_args(State))
-OWNED_BY_PYTHON = ("params", "label", "settings")
+CONTENTS = ("params", "label", "settings", "bypass")
+"""What a node has besides its type: Python sets it, and so do undo, paste and rename."""
+
+PARTS = ("edges", "layout", "notes", "groups")
+"""What the canvas sets of a pipeline besides its nodes."""
+
 SWEEP = "sweep"
+MAX_IMPORT = 5_000_000
+"""Characters of a dropped file; the canvas refuses larger files with a notice."""
 
 
 class NodeView(TypedDict, total=False):
     """The run state of a node, as the canvas shows it.
 
-    ``progress`` is from 0 to 1, ``text`` is what the node does or why it failed, ``seconds`` how
-    long it ran.
+    ``progress`` is from 0 to 1, ``text`` is what the node does, why it failed, or what is set
+    while it has no state; ``seconds`` is how long it ran. A finished node shows its ``result``, and
+    ``headline`` in large figures if its type has room for one (see ``has_headline``).
     """
 
     state: State
     progress: float | None
     text: str
     seconds: float | None
+    result: str
+    headline: str
 
 
 class Reveal(NamedTuple):
@@ -79,6 +88,9 @@ def payload(
     reveal: Reveal | None,
     height: str,
     refused: Problem | None = None,
+    show_panel: int | None = None,
+    read_only: bool = False,
+    selected: str | None = None,
 ) -> dict[str, Any]:
     """Return everything that the canvas gets with a rerun, as plain data.
 
@@ -88,6 +100,9 @@ def payload(
     taken : the last edit that was applied; the canvas drops it from its queue
     reveal : a node to select and scroll to
     refused : what was wrong with the last edit
+    show_panel : a token; the canvas opens the node panel once for each new one
+    read_only : draw the pipeline without a palette, and allow no edits
+    selected : the node to select on a read-only canvas, whenever it is another one
     """
     return {
         "pipeline": pipeline_id,
@@ -101,23 +116,33 @@ def payload(
                 "title": node_type.title,
                 "category": node_type.category,
                 "summary": node_type.summary,
+                "headline": has_headline(node_type),
             }
             for name, node_type in catalog.items()
         },
         "categories": list(get_args(Category)),
-        "problems": [_problem_data(problem) for problem in problems],
+        "problems": [_problem_data(problem, pipeline, catalog) for problem in problems],
         "states": {
             node: _state_data(view) for node, view in states.items() if node in pipeline.nodes
         },
         "reveal": reveal._asdict() if reveal else None,
         "height": height,
-        "refused": str(refused) if refused else None,
+        "refused": problem_text(refused, pipeline, catalog) if refused else None,
+        "show_panel": show_panel,
+        "read_only": read_only,
+        "selected": selected,
     }
+
+
+def has_headline(node_type: NodeType) -> bool:
+    """Return whether nodes of this type have room for a figure: those that evaluate."""
+    is_report = any(port.type == "report" for port in node_type.outputs)
+    return node_type.category == "Evaluate" and is_report
 
 
 def _pipeline_data(pipeline: Pipeline) -> dict[str, Any]:
     """Return the part of a pipeline that the canvas draws and edits."""
-    parts = pipeline.model_dump(mode="json", by_alias=True, include={"edges", "layout", "notes"})
+    parts = pipeline.model_dump(mode="json", by_alias=True, include={*PARTS})
     return {**parts, "nodes": {name: _node_data(node) for name, node in pipeline.nodes.items()}}
 
 
@@ -134,13 +159,10 @@ def _node_data(node: Node) -> dict[str, Any]:
     return data
 
 
-def _problem_data(problem: Problem) -> dict[str, Any]:
+def _problem_data(problem: Problem, pipeline: Pipeline, catalog: NodeTypes) -> dict[str, Any]:
     """Return a problem for the badge of its node; the text does not repeat the node."""
     data = problem.to_dict()
-    # The message follows the name of a node elsewhere; here it begins the text.
-    text = problem.message[:1].upper() + problem.message[1:]
-    if problem.field and not problem.edge:
-        text = f"{problem.field_word.capitalize()} {shown(problem.field)}: {problem.message}"
+    text = problem_text(problem, pipeline, catalog, with_node=False)
     return {"node": data["node"], "edge": data["edge"], "text": text}
 
 
@@ -154,6 +176,8 @@ def _state_data(view: NodeView) -> dict[str, Any]:
         "progress": None if progress is None else min(max(float(progress), 0.0), 1.0),
         "text": view.get("text", ""),
         "seconds": view.get("seconds"),
+        "result": view.get("result", ""),
+        "headline": view.get("headline", ""),
     }
 
 
@@ -163,7 +187,7 @@ def _state_data(view: NodeView) -> dict[str, Any]:
 class Edited(NamedTuple):
     """A pipeline after an edit.
 
-    ``taken`` is the edit that was applied, ``restored`` the nodes whose parameters it has set.
+    ``taken`` is the edit that was applied, ``restored`` the nodes whose contents it has set.
     """
 
     pipeline: Pipeline
@@ -191,18 +215,18 @@ def apply_edit(
     since = taken.revision if taken.instance == revision.instance else 0
     sent = edit["document"]
     nodes, restored = _nodes(pipeline, sent.get("nodes"), since)
-    parts = {name: sent.get(name) for name in ("edges", "layout", "notes")}
+    parts = {name: sent.get(name) for name in PARTS}
     # This validates everything that the browser sent.
-    groups = remaining_groups(pipeline.groups, nodes)
-    after = with_values(pipeline, nodes=nodes, groups=groups, **parts)
+    after = with_values(pipeline, nodes=nodes, **parts)
     # The same object tells the caller that nothing has changed.
     return Edited(pipeline if after == pipeline else after, revision, restored)
 
 
 def _nodes(pipeline: Pipeline, sent: object, since: int) -> tuple[dict[str, Any], frozenset[str]]:
-    """Return the nodes that the canvas sent, and those whose parameters it has set.
+    """Return the nodes that the canvas sent, and those whose contents it has set.
 
-    Python keeps what it owns of a node unless the node is new, or an edit after ``since`` sets it.
+    The contents of a node stay as they are unless the node is new, or an edit after ``since`` sets
+    them.
     """
     if not isinstance(sent, dict) or not all(isinstance(node, dict) for node in sent.values()):
         raise BadStructure(
@@ -212,7 +236,7 @@ def _nodes(pipeline: Pipeline, sent: object, since: int) -> tuple[dict[str, Any]
     restored = []
     for name, node in sent.items():
         own = pipeline.nodes.get(name)
-        values = {field: node[field] for field in OWNED_BY_PYTHON if field in node}
+        values = {field: node[field] for field in CONTENTS if field in node}
         is_new = own is None or own.type != node.get("type")
         if is_new or ("since" in node and _whole_number(node["since"]) > since):
             nodes[name] = {"type": node.get("type"), **_with_sweep(values)}
@@ -265,4 +289,12 @@ def run_in(pipeline: Pipeline, sent: object) -> RunRequest | None:
             node in pipeline.nodes
         ):
             return RunRequest(node, direction)
+    return None
+
+
+def import_in(sent: object) -> tuple[str, str] | None:
+    """Return the name and the text of the file that was dropped, if it is not too large."""
+    match sent:
+        case {"name": str() as name, "text": str() as text} if len(text) <= MAX_IMPORT:
+            return name, text
     return None

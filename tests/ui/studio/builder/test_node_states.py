@@ -7,7 +7,7 @@ import pytest
 from engine.pipeline import Edge, Node, Pipeline
 from engine.pipeline_file import with_values
 from engine.run_state import NodeState, RunState
-from ui.studio.builder.node_states import node_views, unchanged_nodes
+from ui.studio.builder.node_states import NodeResult, node_views, unchanged_nodes
 
 CHAIN = Pipeline(
     name="Chain",
@@ -45,10 +45,18 @@ def with_node(name: str, **values: object) -> Pipeline:
             {"load", "other"},
         ),
         (with_values(CHAIN, layout={"load": (5.0, 5.0)}), {"load", "split", "mart", "other"}),
+        (with_node("split", bypass=True), {"load", "other"}),
     ],
 )
 def test_a_change_makes_the_node_and_all_below_it_stale(now: Pipeline, same: set[str]):
     assert unchanged_nodes(now, CHAIN) == same
+
+
+def test_a_change_of_a_node_that_stays_bypassed_changes_nothing():
+    before = with_node("split", bypass=True)
+    node = with_values(before.nodes["split"], params={"seed": 1})
+    now = with_values(before, nodes={**before.nodes, "split": node})
+    assert unchanged_nodes(now, before) == set(CHAIN.nodes)
 
 
 def test_a_cycle_drawn_since_does_not_hang():
@@ -73,7 +81,10 @@ def test_a_cycle_drawn_since_does_not_hang():
             {"state": "cached", "seconds": None, "text": "unchanged"},
         ),
         (NodeState("failed", error={"message": "no file"}), {"state": "failed", "text": "no file"}),
-        (NodeState("skipped", text="needs 'load'"), {"state": "skipped", "text": "needs 'load'"}),
+        (
+            NodeState("skipped", text="needs 'load', which failed"),
+            {"state": "skipped", "text": "a node before it failed"},
+        ),
         (NodeState("cancelled"), {"state": "skipped"}),
         (NodeState("interrupted"), {"state": "skipped"}),
         (NodeState("of a newer version"), {"state": "idle"}),
@@ -86,17 +97,24 @@ def test_every_state_is_shown(state: NodeState, view: dict[str, object]):
     assert {name: shown["load"][name] for name in view} == view  # type: ignore[literal-required]
 
 
-@pytest.mark.parametrize(
-    ("state", "text"),
-    [("done", "AUC 0.925"), ("cached", "AUC 0.925"), ("running", "at work"), ("failed", "at work")],
-)
-def test_a_finished_node_says_what_came_out(state: str, text: str):
-    run = RunState(
-        "1", "Chain", 0.0, nodes={name: NodeState(state, text="at work") for name in CHAIN.nodes}
-    )
-    shown = node_views(CHAIN, run, CHAIN, result=lambda name: {"mart": "AUC 0.925"}.get(name, ""))
-    assert shown["mart"]["text"] == text
-    assert shown["load"]["text"] == "at work"
+RESULTS = {"mart": NodeResult("AUC", "0.925")}
+
+
+@pytest.mark.parametrize("state", ["done", "cached"])
+def test_a_finished_node_shows_what_came_out(state: str):
+    nodes = {name: NodeState(state, text="at work") for name in CHAIN.nodes}
+    run = RunState("1", "Chain", 0.0, nodes=nodes)
+    shown = node_views(CHAIN, run, CHAIN, result=lambda name: RESULTS.get(name, NodeResult()))
+    assert (shown["mart"]["result"], shown["mart"]["headline"]) == ("AUC", "0.925")
+    assert (shown["load"]["result"], shown["load"]["headline"]) == ("at work", "")
+
+
+@pytest.mark.parametrize("state", ["running", "failed"])
+def test_a_node_that_is_not_finished_has_no_result(state: str):
+    run = RunState("1", "Chain", 0.0, nodes={"mart": NodeState(state, text="at work")})
+    shown = node_views(CHAIN, run, CHAIN, result=lambda name: RESULTS[name])
+    assert shown["mart"]["text"] == "at work"
+    assert not shown["mart"].get("result") and not shown["mart"].get("headline")
 
 
 def test_without_a_run_there_is_nothing_to_show():

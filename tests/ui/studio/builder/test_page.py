@@ -23,7 +23,7 @@ from engine.run_state import run_state
 from engine.supervisor_starter import SupervisorStarter
 from engine.workspace import Workspace
 from tests.waiting import until
-from ui.studio.builder import browser_tab, node_panel, outputs, page, pipeline_list
+from ui.studio.builder import browser_tab, node_panel, node_results, outputs, page, pipeline_list
 from ui.studio.builder.open_pipeline import OpenPipeline
 from ui.studio.canvas import Edited
 from ui.studio.canvas.protocol import Revision
@@ -51,7 +51,7 @@ def starter() -> Iterator[SupervisorStarter]:
 def studio(tmp_path: Path, starter: SupervisorStarter, monkeypatch: pytest.MonkeyPatch) -> Studio:
     made = Studio(Workspace(tmp_path).create(), load_catalog())
     made.runs.starter = starter
-    for module in (browser_tab, pipeline_list, node_panel, outputs):
+    for module in (browser_tab, pipeline_list, node_panel, node_results, outputs):
         monkeypatch.setattr(module, "studio", lambda: made)
     return made
 
@@ -185,7 +185,7 @@ def test_an_edit_on_the_canvas_is_saved(studio: Studio, canvas: Canvas):
     assert not app.exception
     assert list(library(studio).open(pipeline).pipeline.nodes) == ["only"]
     assert [problem.node for problem in canvas.drawn["problems"]] == ["only"]
-    assert app.button(key="problem-0").label.count("only") == 1
+    assert app.button(key="problem-0").label.count("Split") == 1
 
 
 def test_the_chosen_nodes_form_changes_the_document(studio: Studio, canvas: Canvas):
@@ -248,10 +248,12 @@ def test_the_best_of_a_sweep_is_told_and_kept_at_once(studio: Studio, canvas: Ca
     app = press(open_page(pipeline), "Run")
     assert finished(studio, pipeline) == "done"
     app.run()
-    text = canvas.drawn["states"]["evaluate"]["text"]
-    assert text.startswith("2 ") and ("Accuracy" in text or "AUC" in text)
-    assert " depth=6" in text
+    view = canvas.drawn["states"]["evaluate"]
+    assert view["result"].startswith("2 ") and " depth=6" in view["result"]
+    assert "Accuracy" in view["result"] or "AUC" in view["result"]
+    assert float(view["headline"].strip("% ")) > 0
     canvas.drawn["on_port"](PortRef("evaluate", "report"))
+    canvas.selection = ("evaluate",)
     opened = library(studio).open(pipeline)
     kept = {name: node for name, node in opened.pipeline.nodes.items() if name != "forest"}
     edges = tuple(
@@ -277,9 +279,10 @@ def test_a_finished_evaluation_says_its_result_and_that_it_wrote_no_log(
     app = press(open_page(pipeline), "Run")
     assert finished(studio, pipeline) == "done"
     app.run()
-    assert canvas.drawn["states"]["evaluate"]["text"].startswith(("Accuracy ", "AUC "))
+    view = canvas.drawn["states"]["evaluate"]
+    assert view["result"] in ("Accuracy", "AUC") and float(view["headline"].strip("% ")) > 0
     canvas.selection = ("evaluate",)
-    press(app, "Log")
+    press(app.run(), "Log")
     assert not app.exception and not app.code, "no log, no block of text"
 
 

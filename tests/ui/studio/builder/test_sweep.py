@@ -11,7 +11,7 @@ from engine.node_types import load_catalog
 from engine.pipeline import Node, Pipeline, Sweep
 from engine.pipeline_file import with_values
 from engine.run_state import NodeState, RunState
-from ui.studio.builder.node_states import node_views, unchanged_nodes
+from ui.studio.builder.node_states import NodeResult, node_views, unchanged_nodes
 from ui.studio.canvas.protocol import Revision, apply_edit, payload
 
 CATALOG = load_catalog()
@@ -52,17 +52,19 @@ def test_the_branches_of_a_node_are_shown_as_one(
     assert words in view["text"]
 
 
-def test_branches_that_are_all_done_say_which_was_best():
-    def text(*branches: NodeState) -> str:
-        run = RunState("r", "One", 0.0, nodes=dict(zip(COPIES["forest"], branches, strict=True)))
-        return node_views(DOCUMENT, run, DOCUMENT, COPIES, lambda name: "AUC 0.9: Mine trees=5")[
-            "forest"
-        ]["text"]
+def test_branches_that_are_all_done_show_which_was_best():
+    best = NodeResult("Mine trees=5 · AUC", "0.9")
 
-    best = text(DONE, CACHED, DONE)
-    assert "3" in best and best.endswith("AUC 0.9: Mine trees=5")
-    failed = text(DONE, FAILED, DONE)
-    assert "1 of 3" in failed and "no rows" in failed and "Mine" not in failed
+    def view(*branches: NodeState) -> Any:
+        run = RunState("r", "One", 0.0, nodes=dict(zip(COPIES["forest"], branches, strict=True)))
+        return node_views(DOCUMENT, run, DOCUMENT, COPIES, lambda name: best)["forest"]
+
+    done = view(DONE, CACHED, DONE)
+    assert done["result"].startswith("3") and done["result"].endswith("Mine trees=5 · AUC")
+    assert done["headline"] == "0.9"
+    failed = view(DONE, FAILED, DONE)
+    assert "1 of 3" in failed["text"] and "no rows" in failed["text"]
+    assert not failed.get("result") and not failed.get("headline")
 
 
 def test_progress_is_that_of_all_branches_and_time_that_of_the_work_done():

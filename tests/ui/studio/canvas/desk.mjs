@@ -20,7 +20,7 @@ export const TYPES = {
   apply: { title: "Predict", category: "Predict", summary: "Asks a forest." },
 };
 export const CATEGORIES = ["Data", "Prepare", "Train", "Predict"];
-export const EMPTY = { nodes: {}, edges: [], layout: {}, notes: [] };
+export const EMPTY = { nodes: {}, edges: [], layout: {}, notes: [], groups: [] };
 
 export const build = (nodes, edges = []) => ({
   ...EMPTY,

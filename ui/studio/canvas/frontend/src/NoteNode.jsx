@@ -9,6 +9,7 @@ const LONGEST = 10_000;
 
 export const NoteNode = memo(function NoteNode({ id, data, selected }) {
   const store = useStore();
+  const readOnly = useView((view) => view.readOnly);
   const isRequested = useView((view) => view.overlay?.kind === "note" && view.overlay.id === id);
   const [writing, setWriting] = useState(false);
   const field = useRef(null);
@@ -37,8 +38,8 @@ export const NoteNode = memo(function NoteNode({ id, data, selected }) {
     home.focus({ preventScroll: true });
   };
   return (
-    <div className="note" onDoubleClick={() => setWriting(true)}>
-      <NodeResizer isVisible={selected} minWidth={96} minHeight={48} onResizeEnd={(_, size) => resizeNote(store, id, size)} />
+    <div className="note" onDoubleClick={() => setWriting(!readOnly)}>
+      <NodeResizer isVisible={selected && !readOnly} minWidth={96} minHeight={48} onResizeEnd={(_, size) => resizeNote(store, id, size)} />
       {writing ? (
         <textarea
           ref={field}

@@ -1,4 +1,4 @@
-// A node of the pipeline: title, state, and its ports by name, type and colour.
+// A node of the pipeline: title, result or state, and its ports by name, type and colour.
 
 import { Handle, Position } from "@xyflow/react";
 import { memo, useEffect } from "react";
@@ -7,7 +7,8 @@ import { IDLE } from "./flow.js";
 import { Icon } from "./icons.jsx";
 import { tipAt } from "./Messages.jsx";
 import { objection } from "./rules.js";
-import { STATE_TITLES, stateLine } from "./words.js";
+import { Title } from "./Title.jsx";
+import { smallPrint, stateLine, stateTitle } from "./words.js";
 
 export const StepNode = memo(function StepNode({ id, data }) {
   const node = useView((view) => view.doc.nodes[id]);
@@ -15,31 +16,33 @@ export const StepNode = memo(function StepNode({ id, data }) {
   const state = useView((view) => view.states[id]) ?? IDLE;
   const problems = useView((view) => view.problems[id]);
   if (!node) return null;
-  const title = node.label || type?.title || node.type;
-  const stateText = stateLine(state);
-  const line = stateText ?? (type ? id : `${node.type} is not installed`);
+  const standard = type?.title ?? node.type;
+  const title = node.label || standard;
+  const known = type ? stateLine(state) : `${node.type} is not installed`;
+  const line = node.bypass ? "bypassed" : known;
+  const classes = `step state-${state.state} category-${type?.category ?? "other"}${node.bypass ? " bypassed" : ""}`;
   return (
-    <div className={`step state-${state.state} category-${type?.category ?? "other"}`}>
+    <div className={classes}>
       <div className="step-head">
         <span className="step-icon">
-          <Icon name={type?.category} />
+          <Icon name={type?.category} size={14} />
         </span>
         <span className="step-names">
-          <span className="step-title" title={title}>
-            {title}
-          </span>
-          <span className={`step-line${stateText ? "" : " step-id"}`} title={line}>
-            {line}
-          </span>
+          <Title id={id} title={title} label={node.label ?? ""} placeholder={standard} className="step-title" />
+          <span className="step-time">{smallPrint(state)}</span>
         </span>
         {problems && <Problems messages={problems} />}
         {state.state !== "idle" && (
-          <span className="step-state" title={STATE_TITLES[state.state]}>
+          <span className="step-state" title={stateTitle(state)}>
             <Icon name={state.state} size={14} />
           </span>
         )}
       </div>
-      <Ports id={id} ports={data.ports} />
+      {type?.headline && <div className="step-headline">{state.headline}</div>}
+      <div className="step-line" title={line ?? undefined}>
+        {line}
+      </div>
+      <Ports id={id} title={title} ports={data.ports} />
       {state.state === "running" && (
         <div className={`step-bar${state.progress == null ? " unsure" : ""}`}>
           <i style={state.progress == null ? undefined : { width: `${state.progress * 100}%` }} />
@@ -71,7 +74,7 @@ function Problems({ messages }) {
   );
 }
 
-function Ports({ id, ports }) {
+function Ports({ id, title, ports }) {
   const pulled = useView((view) => view.pulled);
   const dropPort = useView((view) => (view.dropPort?.startsWith(`${id}.`) ? view.dropPort : null));
   const rows = Math.max(ports.inputs.length, ports.outputs.length, 1);
@@ -79,15 +82,15 @@ function Ports({ id, ports }) {
     <div className="ports">
       {Array.from({ length: rows }, (_, row) => (
         <div className="port-row" key={row}>
-          {ports.inputs[row] && <Port id={id} port={ports.inputs[row]} side="input" pulled={pulled} />}
-          {ports.outputs[row] && <Port id={id} port={ports.outputs[row]} side="output" pulled={pulled} dropPort={dropPort} />}
+          {ports.inputs[row] && <Port id={id} node={title} port={ports.inputs[row]} side="input" pulled={pulled} />}
+          {ports.outputs[row] && <Port id={id} node={title} port={ports.outputs[row]} side="output" pulled={pulled} dropPort={dropPort} />}
         </div>
       ))}
     </div>
   );
 }
 
-function Port({ id, port, side, pulled, dropPort }) {
+function Port({ id, node, port, side, pulled, dropPort }) {
   const store = useStore();
   const input = side === "input";
   const end = `${id}.${port.name}`;
@@ -104,7 +107,7 @@ function Port({ id, port, side, pulled, dropPort }) {
         data-port-type={port.type}
         data-side={side}
         className={dropPort === end ? "drop-here" : undefined}
-        aria-label={`${side} ${port.title} of ${id}, ${port.type}`}
+        aria-label={`${side} ${port.title} of ${node}, ${port.type}`}
         title={`${port.title}: ${hint}`}
         onClick={preview}
       />

@@ -1,6 +1,7 @@
-// The buttons over the canvas, and the zoom in its corner.
+// The buttons of the canvas: edits and view at the top of the palette, zoom at its bottom. On a palette
+// that is collapsed they stand below each other.
 
-import { useReactFlow, useViewport } from "@xyflow/react";
+import { useReactFlow, useStore as useFlow } from "@xyflow/react";
 import { removeSelected, tidy } from "./actions.js";
 import { useStore, useView } from "./context.js";
 import { Icon } from "./icons.jsx";
@@ -24,10 +25,9 @@ export function Toolbar({ fit, onNote }) {
     setTimeout(fit, 50);
   };
   return (
-    <div className="bar toolbar" role="toolbar" aria-label="Canvas">
+    <div className="bar" role="toolbar" aria-label="Canvas">
       <Button name="Undo" icon="undo" hint="Ctrl+Z" disabled={!canUndo} onClick={store.undo} />
       <Button name="Redo" icon="redo" hint="Ctrl+Shift+Z" disabled={!canRedo} onClick={store.redo} />
-      <hr />
       <Button name="Fit" icon="fit" hint="F" disabled={empty} onClick={fit} />
       <Button name="Layout" icon="layout" disabled={empty} onClick={layout} />
       <Button name="Note" icon="note" hint="N" onClick={onNote} />
@@ -36,16 +36,18 @@ export function Toolbar({ fit, onNote }) {
   );
 }
 
-export function Zoom() {
+/** Zoom, and what else stands in its row. */
+export function Zoom({ children }) {
   const { zoomIn, zoomOut, zoomTo } = useReactFlow();
-  const { zoom } = useViewport();
+  const percent = useFlow((state) => Math.round(state.transform[2] * 100));
   return (
-    <div className="bar zoom" role="group" aria-label="Zoom">
+    <div className="bar" role="group" aria-label="Zoom">
       <Button name="Zoom out" icon="minus" onClick={() => zoomOut()} />
       <button type="button" className="zoom-level" aria-label="Zoom to 100 %" title="Zoom to 100 %" onClick={() => zoomTo(1)}>
-        {Math.round(zoom * 100)} %
+        {percent} %
       </button>
       <Button name="Zoom in" icon="plus" onClick={() => zoomIn()} />
+      {children}
     </div>
   );
 }

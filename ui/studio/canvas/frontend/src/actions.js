@@ -1,9 +1,12 @@
 // What a user can do with the document, by mouse, keyboard, menu or toolbar.
 
 import { layered } from "./layout.js";
-import { GRID, NOTE_SIZE, addNode, addNote, changeNote, connect, copy, disconnect, freeId, move, newNoteId, paste, reconnect, remove, snap } from "./model.js";
-import { NODE_WIDTH } from "./flow.js";
-import { displaced, edgeInto, objection } from "./rules.js";
+import { NODE_WIDTH, sizes } from "./flow.js";
+import {
+  GRID, NOTE_SIZE, addNode, addNote, changeContent, changeGroup, changeNote, connect, copy, disconnect, freeId, groupAt, groupId, groupNodes,
+  isGroupId, isNoteId, move, newNoteId, paste, reconnect, remove, snap, standFor, ungroup,
+} from "./model.js";
+import { displaced, edgeInto, edgesToNew, objection } from "./rules.js";
 import { recall, remember } from "./storage.js";
 
 const PASTE_SHIFT = 2 * GRID;
@@ -20,6 +23,15 @@ export function add(store, type, { x, y }, from = null) {
   }
   store.edit(next, { select: [id] });
   return id;
+}
+
+/** Add a new node and connect the selected one with it, if there is only one way to do that. It is placed at `place`, or right of the selected node. */
+export function addAfterSelected(store, type, place, isPlaceChosen = false) {
+  const { doc, rules } = store.view;
+  const ids = selectedNodes(store);
+  const [edge, ...others] = ids.length === 1 ? edgesToNew(doc, rules, ids[0], type) : [];
+  if (!edge || others.length) return add(store, type, place);
+  return add(store, type, isPlaceChosen ? place : placeAfter(store, ids[0]), edge.from);
 }
 
 /** The nearest position further down that does not hide another node. */
@@ -56,14 +68,19 @@ export function retarget(store, old, edge) {
   else store.edit(reconnect(remove(doc, [], displaced(without, rules, edge)), old, edge));
 }
 
+/** Delete what is selected: of an open group the frame, of a collapsed one all that it holds. */
 export function removeSelected(store) {
   const { ids, edges } = store.selected;
-  if (ids.length || edges.length) store.edit(remove(store.view.doc, ids, edges), { select: [] });
+  const { doc } = store.view;
+  if (!ids.length && !edges.length) return;
+  const frames = ids.filter((id) => isGroupId(id) && !groupAt(doc, id).collapsed);
+  const others = standFor(doc, ids.filter((id) => !frames.includes(id)));
+  store.edit(remove(ungroup(doc, frames), others, edges), { select: [] });
 }
 
 export function copySelected(store) {
   const { ids } = store.selected;
-  if (ids.length) remember({ piece: copy(store.view.doc, ids), pasted: 0 });
+  if (ids.length) remember({ piece: copy(store.view.doc, standFor(store.view.doc, ids)), pasted: 0 });
   return ids.length > 0;
 }
 
@@ -77,7 +94,7 @@ export function pasteCopy(store) {
 
 export function duplicateSelected(store) {
   const { ids } = store.selected;
-  if (ids.length) put(store, copy(store.view.doc, ids), [PASTE_SHIFT, PASTE_SHIFT]);
+  if (ids.length) put(store, copy(store.view.doc, standFor(store.view.doc, ids)), [PASTE_SHIFT, PASTE_SHIFT]);
 }
 
 function put(store, piece, shift) {
@@ -87,14 +104,53 @@ function put(store, piece, shift) {
 
 export function nudge(store, dx, dy) {
   const { ids } = store.selected;
-  const nodes = store.view.nodes.filter((node) => ids.includes(node.id));
-  const positions = Object.fromEntries(nodes.map(({ id, position }) => [id, [position.x + dx, position.y + dy]]));
-  if (ids.length) store.edit(move(store.view.doc, positions), { series: `nudge ${ids.join()}` });
+  const { doc } = store.view;
+  const notes = Object.fromEntries(doc.notes.map(({ id, x, y }) => [id, [x, y]]));
+  const places = standFor(doc, ids).map((id) => [id, doc.layout[id] ?? notes[id]]);
+  const positions = Object.fromEntries(places.map(([id, [x, y]]) => [id, [x + dx, y + dy]]));
+  if (ids.length) store.edit(move(doc, positions), { series: `nudge ${ids.join()}` });
 }
 
 export function tidy(store) {
-  store.edit(move(store.view.doc, layered(store.view.doc, store.size)));
+  store.edit(move(store.view.doc, layered(store.view.doc, sizes(store.view))));
 }
+
+/** Give a node a label, or a group a title. Without text a node shows the title of its type again. */
+export function rename(store, id, text) {
+  const { doc } = store.view;
+  const name = text.trim().slice(0, 200);
+  if (!isGroupId(id)) store.edit(changeContent(doc, id, { label: name }));
+  else if (name) store.edit(changeGroup(doc, id, { title: name }));
+}
+
+/** The selected nodes, without notes; a group counts as its nodes. */
+export const selectedNodes = (store) => standFor(store.view.doc, store.selected.ids).filter((id) => !isNoteId(id));
+
+/** Bypass the selected nodes, or run them again if all of them are bypassed. */
+export function toggleBypass(store) {
+  const { doc } = store.view;
+  const ids = selectedNodes(store);
+  const bypass = !ids.every((id) => doc.nodes[id].bypass);
+  store.edit(ids.reduce((after, id) => changeContent(after, id, { bypass }), doc));
+}
+
+/** Put the selected nodes into a new group; return its id. */
+export function groupSelected(store) {
+  const after = groupNodes(store.view.doc, selectedNodes(store), "Group");
+  if (after === store.view.doc) return null;
+  const id = groupId(after.groups.at(-1));
+  store.edit(after, { select: [id] });
+  return id;
+}
+
+export function ungroupSelected(store) {
+  const { doc } = store.view;
+  const groups = store.selected.ids.filter(isGroupId);
+  store.edit(ungroup(doc, groups), { select: standFor(doc, groups) });
+}
+
+/** Collapse a group, or open it. */
+export const toggleGroup = (store, id) => store.edit(changeGroup(store.view.doc, id, { collapsed: !groupAt(store.view.doc, id).collapsed }));
 
 export function note(store, { x, y }) {
   const id = newNoteId();

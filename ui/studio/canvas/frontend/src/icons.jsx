@@ -18,6 +18,9 @@ const PATHS = {
   remove: "M2.5 4h11M6 4V2.5h4V4M4 4l.7 9.5h6.6L12 4M6.7 6.7v4M9.3 6.7v4",
   plus: "M8 3v10M3 8h10",
   minus: "M3 8h10",
+  left: "M10 3 5 8l5 5",
+  right: "M6 3l5 5-5 5",
+  down: "M3 6l5 5 5-5",
   search: "M7 12A5 5 0 1 0 7 2a5 5 0 0 0 0 10M10.7 10.7 14 14",
   // states
   queued: "M8 14A6 6 0 1 0 8 2a6 6 0 0 0 0 12M8 4.8V8l2.2 1.6",
@@ -27,7 +30,6 @@ const PATHS = {
   failed: "M4 4l8 8M12 4l-8 8",
   skipped: "M3 4.5 7 8l-4 3.5zM9 4.5 13 8l-4 3.5z",
 };
-
 
 export function Icon({ name, size = 16 }) {
   return (

@@ -1,27 +1,35 @@
 // Keys while the canvas has the focus. Plain letters never reach Streamlit, which has its own `c`
 // (clear cache) and `r` (rerun).
 
-import { copySelected, duplicateSelected, nudge, pasteCopy, removeSelected, selectAll } from "./actions.js";
+import { copySelected, duplicateSelected, nudge, pasteCopy, removeSelected, selectAll, selectedNodes, toggleBypass } from "./actions.js";
 import { GRID } from "./model.js";
 
 const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 
 const isTyping = (element) => ["INPUT", "TEXTAREA", "SELECT"].includes(element.tagName) || element.isContentEditable;
 
-/** A keydown handler. `ui` has the actions that need the screen: search, connect, fit, note, open, close. */
+/** A keydown handler. `ui` has the actions that need the screen: search, connect, fit, note, rename, group, open, close. */
 export const keyHandler = (store, ui) => (event) => {
   const plain = !event.ctrlKey && !event.metaKey && !event.altKey;
   if (plain && event.key.length === 1 && event.key !== " ") event.stopPropagation();
   if (isTyping(event.target) || event.target.closest("[role=menu], [role=dialog]")) return;
-  const run = plain ? plainKey(event, store, ui) : chord(event, store);
+  const run = plain ? plainKey(event, store, ui) : chord(event, store, ui);
   if (!run) return;
   event.preventDefault();
   event.stopPropagation();
   run();
 };
 
+/** The keys of a canvas that cannot be edited. */
+function viewKey(event, store, ui) {
+  if (event.key === "Enter") return ui.open(event.target);
+  if (event.key === "Escape") return () => store.select([]);
+  return event.key === "f" ? ui.fit : null;
+}
+
 function plainKey(event, store, ui) {
   if (event.target.closest("button") && event.key === "Enter") return null;
+  if (store.view.readOnly) return viewKey(event, store, ui);
   if (event.target.closest(".palette") && event.key !== "/") return null;
   const arrow = ARROWS[event.key];
   if (arrow) {
@@ -41,6 +49,10 @@ function plainKey(event, store, ui) {
       return ui.open(event.target);
     case "/":
       return ui.search;
+    case "F2":
+      return ui.rename(event.target);
+    case "b":
+      return selectedNodes(store).length ? () => toggleBypass(store) : null;
     case "e":
       return ui.connect(event.target);
     case "f":
@@ -52,8 +64,8 @@ function plainKey(event, store, ui) {
   }
 }
 
-function chord(event, store) {
-  if (event.altKey) return null;
+function chord(event, store, ui) {
+  if (event.altKey || store.view.readOnly) return null;
   switch (event.key.toLowerCase()) {
     case "enter":
       return () => store.trigger("run", { node: "", direction: "all" });
@@ -72,6 +84,8 @@ function chord(event, store) {
       return () => duplicateSelected(store);
     case "a":
       return () => selectAll(store);
+    case "g":
+      return ui.group;
     default:
       return null;
   }

@@ -1,18 +1,23 @@
 // The pipeline as the canvas holds it: an immutable value. Every function returns a new one.
 //
-//   nodes   {id: {type, params, label, settings}}    edges  [{from: "node.port", to: "node.port"}]
-//   layout  {id: [x, y]}                             notes  [{id, text, x, y, width, height}]
+//   nodes   {id: {type, params, label, settings, bypass}}    edges  [{from: "node.port", to: "node.port"}]
+//   layout  {id: [x, y]}                                     notes  [{id, text, x, y, width, height}]
+//   groups  [{title, nodes: [id], collapsed}]
 //
-// Notes have ids here only ("note:3"); in a document they are a plain list.
+// Notes have ids here only ("note:3"); in a document they are a plain list. A node is in one group at
+// most, so a group is identified by its first node ("group:load").
 
 export const GRID = 16;
 export const NOTE_SIZE = { width: 240, height: 128 };
 
-const CONTENT = ["params", "label", "settings"];
+const CONTENT = ["params", "label", "settings", "bypass"];
 let noteCount = 0;
 
 export const newNoteId = () => `note:${++noteCount}-${Math.random().toString(36).slice(2, 7)}`;
 export const isNoteId = (id) => id.startsWith("note:");
+export const isGroupId = (id) => id.startsWith("group:");
+export const groupId = ({ nodes }) => `group:${nodes[0]}`;
+export const groupAt = (doc, id) => doc.groups.find((group) => groupId(group) === id);
 export const snap = (value) => Math.round(value / GRID) * GRID;
 export const nodeOf = (end) => end.slice(0, end.indexOf("."));
 export const portOf = (end) => end.slice(end.indexOf(".") + 1);
@@ -30,7 +35,7 @@ export function fromWire(document, known = []) {
     const at = free.findIndex((other) => sameJson(bare(other), bare(note)));
     return { ...bare(note), id: at < 0 ? newNoteId() : free.splice(at, 1)[0].id };
   });
-  return { nodes: document.nodes, edges: document.edges, layout: document.layout, notes };
+  return { nodes: document.nodes, edges: document.edges, layout: document.layout, notes, groups: document.groups };
 }
 
 /** The document for Python: what the canvas decides, and the content of nodes that it has changed. */
@@ -38,14 +43,14 @@ export function toWire(doc, asserted = {}) {
   const nodes = Object.fromEntries(
     Object.entries(doc.nodes).map(([id, { type }]) => [id, asserted[id] ? { type, ...asserted[id] } : { type }]),
   );
-  return { nodes, edges: doc.edges, layout: doc.layout, notes: doc.notes.map(bare) };
+  return { nodes, edges: doc.edges, layout: doc.layout, notes: doc.notes.map(bare), groups: doc.groups };
 }
 
 const bare = ({ text, x, y, width, height }) => ({ text, x, y, width, height });
 
 export function sameTopology(a, b) {
   const types = (doc) => Object.entries(doc.nodes).map(([id, node]) => [id, node.type]);
-  return a === b || (sameJson(types(a), types(b)) && sameJson(a.edges, b.edges) && sameJson(a.layout, b.layout) && sameJson(a.notes, b.notes));
+  return a === b || (sameJson(types(a), types(b)) && ["edges", "layout", "notes", "groups"].every((part) => sameJson(a[part], b[part])));
 }
 
 /** An unused name: `stem`, or `stem-2`, `stem-3` … */
@@ -86,6 +91,40 @@ export const changeNote = (doc, id, values) => ({
   notes: doc.notes.map((note) => (note.id === id ? { ...note, ...values } : note)),
 });
 
+/** The document with the contents of a node changed; an empty value goes back to the default. */
+export function changeContent(doc, id, values) {
+  const after = Object.fromEntries(Object.entries({ ...doc.nodes[id], ...values }).filter(([, value]) => value !== "" && value !== false));
+  return { ...doc, nodes: { ...doc.nodes, [id]: after } };
+}
+
+/** The groups with only those nodes that `remains` accepts; a group without nodes is gone. */
+const shrunk = (groups, remains) =>
+  groups.map((group) => ({ ...group, nodes: group.nodes.filter(remains) })).filter(({ nodes }) => nodes.length);
+
+/** The document with these nodes in a new group, taken out of the groups they were in. */
+export function groupNodes(doc, ids, title) {
+  const nodes = Object.keys(doc.nodes).filter((id) => ids.includes(id));
+  if (!nodes.length) return doc;
+  return { ...doc, groups: [...shrunk(doc.groups, (id) => !nodes.includes(id)), { title, nodes, collapsed: false }] };
+}
+
+export const ungroup = (doc, ids) => ({ ...doc, groups: doc.groups.filter((group) => !ids.includes(groupId(group))) });
+
+export const changeGroup = (doc, id, values) => ({
+  ...doc,
+  groups: doc.groups.map((group) => (groupId(group) === id ? { ...group, ...values } : group)),
+});
+
+/** The nodes and notes that these ids stand for: a group stands for its nodes. */
+export const standFor = (doc, ids) => [...new Set(ids.flatMap((id) => groupAt(doc, id)?.nodes ?? [id]))];
+
+/** For each node of a collapsed group the id of the group. */
+export const hiddenNodes = (doc) =>
+  new Map(doc.groups.filter(({ collapsed }) => collapsed).flatMap((group) => group.nodes.map((id) => [id, groupId(group)])));
+
+/** The top left corner of a group's nodes. */
+export const cornerOf = (doc, { nodes }) => [0, 1].map((axis) => Math.min(...nodes.map((id) => doc.layout[id][axis])));
+
 /** The document without these nodes and notes, the edges at them, and these edges. */
 export function remove(doc, ids, edges = []) {
   const gone = new Set(ids);
@@ -94,21 +133,28 @@ export function remove(doc, ids, edges = []) {
     nodes: without(doc.nodes),
     layout: without(doc.layout),
     notes: doc.notes.filter((note) => !gone.has(note.id)),
+    groups: doc.groups.some(({ nodes }) => nodes.some((id) => gone.has(id))) ? shrunk(doc.groups, (id) => !gone.has(id)) : doc.groups,
     edges: doc.edges.filter(
       (edge) => !gone.has(nodeOf(edge.from)) && !gone.has(nodeOf(edge.to)) && !edges.some((other) => sameEdge(edge, other)),
     ),
   };
 }
 
-/** The document with nodes and notes moved: `positions` is {id: [x, y]}. */
+/** The document with nodes, notes and groups moved: `positions` is {id: [x, y]}. */
 export function move(doc, positions) {
   const layout = { ...doc.layout };
+  for (const group of doc.groups) {
+    const position = positions[groupId(group)];
+    if (!position) continue;
+    const corner = cornerOf(doc, group);
+    for (const id of group.nodes) layout[id] = doc.layout[id].map((value, axis) => value + position[axis] - corner[axis]);
+  }
   for (const [id, position] of Object.entries(positions)) if (doc.nodes[id]) layout[id] = position;
   const notes = doc.notes.map((note) => (positions[note.id] ? { ...note, x: positions[note.id][0], y: positions[note.id][1] } : note));
   return { ...doc, layout, notes };
 }
 
-/** Nodes and notes with the edges between them, for `paste`. */
+/** Nodes and notes with the edges between them and the groups of only these, for `paste`. */
 export function copy(doc, ids) {
   const chosen = new Set(ids);
   const pick = (record) => Object.fromEntries(Object.entries(record).filter(([id]) => chosen.has(id)));
@@ -116,6 +162,7 @@ export function copy(doc, ids) {
     nodes: pick(doc.nodes),
     layout: pick(doc.layout),
     notes: doc.notes.filter((note) => chosen.has(note.id)),
+    groups: doc.groups.filter(({ nodes }) => nodes.every((id) => chosen.has(id))),
     edges: doc.edges.filter((edge) => chosen.has(nodeOf(edge.from)) && chosen.has(nodeOf(edge.to))),
   };
 }
@@ -137,5 +184,9 @@ export function paste(doc, piece, [dx, dy], reserved) {
     result = connect(result, { from: `${names[nodeOf(from)]}.${portOf(from)}`, to: `${names[nodeOf(to)]}.${portOf(to)}` });
   }
   const notes = piece.notes.map((note) => ({ ...note, id: newNoteId(), x: note.x + dx, y: note.y + dy }));
-  return { doc: { ...result, notes: [...result.notes, ...notes] }, ids: [...Object.values(names), ...notes.map((note) => note.id)] };
+  const groups = (piece.groups ?? []).map((group) => ({ ...group, nodes: group.nodes.map((id) => names[id]) }));
+  const whole = { ...result, notes: [...result.notes, ...notes], groups: [...result.groups, ...groups] };
+  const within = hiddenNodes(whole);
+  const ids = [...Object.values(names).map((id) => within.get(id) ?? id), ...notes.map((note) => note.id)];
+  return { doc: whole, ids: [...new Set(ids)] };
 }

@@ -1,7 +1,7 @@
 // Apply an edit that Python does not have to the newer document that Python has sent.
 
-import { addNode, connect, freeId, move, nodeOf, portOf, remove, sameEdge, sameJson } from "./model.js";
-import { refusal } from "./rules.js";
+import { addNode, connect, freeId, groupAt, groupId, move, nodeOf, portOf, remove, sameEdge, sameJson } from "./model.js";
+import { edgeName, refusal } from "./rules.js";
 
 const minus = (edges, others) => edges.filter((edge) => !others.some((other) => sameEdge(edge, other)));
 const names = (record, absent) => Object.keys(record).filter((id) => !(id in absent));
@@ -20,6 +20,8 @@ export function difference(before, after) {
     disconnected: minus(before.edges, after.edges),
     notes: after.notes.filter((note) => !sameJson(note, noteBefore.get(note.id))),
     notesRemoved: before.notes.filter((note) => !noteAfter.has(note.id)).map((note) => note.id),
+    groups: after.groups.filter((group) => !sameJson(group, groupAt(before, groupId(group)))),
+    groupsRemoved: before.groups.map(groupId).filter((id) => !groupAt(after, id)),
   };
 }
 
@@ -37,13 +39,24 @@ export function rebase(onto, edit, rules, titles = {}) {
   }
   doc = move(doc, edit.moved);
   for (const note of edit.notes) doc = { ...doc, notes: [...doc.notes.filter(({ id }) => id !== note.id), note] };
+  doc = { ...doc, groups: rebasedGroups(doc, edit, renamed) };
   const current = (end) => `${renamed[nodeOf(end)] ?? nodeOf(end)}.${portOf(end)}`;
   for (const { from, to } of edit.connected) {
     const edge = { from: current(from), to: current(to) };
     if (doc.edges.some((present) => sameEdge(present, edge))) continue;
     const why = refusal(doc, rules, edge, titles);
-    if (why) lost.push(`The connection ${edge.from} → ${edge.to} could not be added. ${why}`);
+    if (why) lost.push(`The connection ${edgeName(doc, rules, edge, titles)} could not be added. ${why}`);
     else doc = connect(doc, edge);
   }
   return { doc, lost, renamed };
+}
+
+/** The groups of `doc` after the edit; nodes that are gone meanwhile are left out. */
+function rebasedGroups(doc, edit, renamed) {
+  const changed = edit.groups.map((group) => ({ ...group, nodes: group.nodes.map((id) => renamed[id] ?? id).filter((id) => doc.nodes[id]) }));
+  const moved = new Set(changed.flatMap(({ nodes }) => nodes));
+  const others = doc.groups
+    .filter((group) => !edit.groupsRemoved.includes(groupId(group)))
+    .map((group) => ({ ...group, nodes: group.nodes.filter((id) => !moved.has(id)) }));
+  return [...others, ...changed].filter(({ nodes }) => nodes.length);
 }

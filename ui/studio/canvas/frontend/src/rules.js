@@ -9,7 +9,10 @@ const find = (ports, name) => ports?.find((port) => port.name === name);
 export const outputAt = (doc, rules, end) => find(rules[doc.nodes[nodeOf(end)]?.type]?.outputs, portOf(end));
 export const inputAt = (doc, rules, end) => find(rules[doc.nodes[nodeOf(end)]?.type]?.inputs, portOf(end));
 
-const titleOf = (doc, id, titles) => doc.nodes[id]?.label || titles[doc.nodes[id]?.type] || id;
+export function titleOf(doc, id, titles) {
+  const node = doc.nodes[id];
+  return node ? node.label || titles[node.type] || node.type : "a deleted node";
+}
 const oneOf = (names) => names.join(" or ");
 
 /** Why the edge may not be added, as a sentence; null if it may. The engine decides the same. */
@@ -22,6 +25,13 @@ export const objection = (doc, rules, edge, titles = {}) => mismatch(doc, rules,
 /** The edges that this one replaces, because its input takes only one. */
 export const displaced = (doc, rules, edge) =>
   inputAt(doc, rules, edge.to)?.many ? [] : doc.edges.filter((present) => present.to === edge.to && !sameEdge(present, edge));
+
+/** An edge in words: "Split: Test rows → Predict: Rows to score". */
+export function edgeName(doc, rules, { from, to }, titles, name = (id) => titleOf(doc, id, titles)) {
+  const [output, input] = [outputAt(doc, rules, from), inputAt(doc, rules, to)];
+  const end = (id, port) => name(id) + (port ? `: ${port.title}` : "");
+  return `${end(nodeOf(from), output)} → ${end(nodeOf(to), input)}`;
+}
 
 /** What the edge would replace, as a sentence; null if it replaces nothing. */
 export function replacing(doc, rules, edge, titles) {
@@ -94,6 +104,14 @@ export function edgeInto(doc, rules, from, id, titles) {
   return { edge: null, reason: `${title} has no free input for ${output?.type ?? "this output"}, so it was not connected.` };
 }
 
+/** The edges that could connect a node with a new node of this type behind it. */
+export function edgesToNew(doc, rules, id, type) {
+  const { inputs } = rules[type] ?? { inputs: [] };
+  return (rules[doc.nodes[id].type]?.outputs ?? []).flatMap((output) =>
+    inputs.filter((input) => input.accepts.includes(output.type)).map((input) => ({ from: `${id}.${output.name}`, input: input.name })),
+  );
+}
+
 /** The node types that accept an output of this type. */
 export const typesAccepting = (rules, portType) =>
   Object.keys(rules).filter((type) => rules[type].inputs.some((port) => port.accepts.includes(portType)));
@@ -110,18 +128,22 @@ export function edgesAt(doc, rules, id, titles) {
     .flatMap((partner) => [...pairs(id, partner), ...pairs(partner, id)].map((edge) => ({ edge, partner })))
     .filter(({ edge }) => objection(doc, rules, edge) === null)
     .map(({ edge, partner }) => {
-      const [output, input] = [outputAt(doc, rules, edge.from), inputAt(doc, rules, edge.to)];
-      const title = `${name(nodeOf(edge.from))}: ${output.title} → ${name(nodeOf(edge.to))}: ${input.title}`;
-      return { edge, partner, name: title, type: output.type, note: replacing(doc, rules, edge, titles) };
+      const { type } = outputAt(doc, rules, edge.from);
+      return { edge, partner, name: edgeName(doc, rules, edge, titles, name), type, note: replacing(doc, rules, edge, titles) };
     })
     .sort(order);
 }
 
-/** A function that returns the title of a node, with its id if other nodes have the same title. */
+/** A function that returns the title of a node; nodes with the same title are numbered. */
 function namer(doc, titles) {
-  const all = Object.keys(doc.nodes).map((id) => titleOf(doc, id, titles));
+  const byTitle = new Map();
+  for (const id of Object.keys(doc.nodes)) {
+    const title = titleOf(doc, id, titles);
+    byTitle.set(title, [...(byTitle.get(title) ?? []), id]);
+  }
   return (id) => {
     const title = titleOf(doc, id, titles);
-    return all.filter((other) => other === title).length > 1 ? `${title} (${id})` : title;
+    const same = byTitle.get(title);
+    return same.length > 1 ? `${title} (${same.indexOf(id) + 1})` : title;
   };
 }

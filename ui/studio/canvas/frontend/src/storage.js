@@ -7,7 +7,11 @@ const MOST_CHARACTERS = 1_500_000;
 
 export function load(pipeline) {
   try {
-    return JSON.parse(sessionStorage.getItem(PREFIX + pipeline)) ?? {};
+    const memory = JSON.parse(sessionStorage.getItem(PREFIX + pipeline)) ?? {};
+    // A tab may remember documents from before there were groups.
+    const docs = [memory.doc, memory.unconfirmed, ...(memory.past ?? []), ...(memory.future ?? [])];
+    for (const doc of docs) if (doc) doc.groups ??= [];
+    return memory;
   } catch {
     return {};
   }

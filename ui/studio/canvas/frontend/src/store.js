@@ -1,22 +1,23 @@
 // The state of one canvas, and its exchange with Python.
 //
-// The canvas decides which nodes exist, their types, edges, notes and positions. Python decides
-// parameters, labels, problems and run states. Each edit is sent as {instance, pipeline, revision,
+// The canvas decides which nodes exist, their types, edges, notes, groups and positions. Both change the
+// contents of a node. Python decides problems and run states. Each edit is sent as {instance, pipeline, revision,
 // epoch, document}. Python answers with the last revision that it has taken (`taken`). Python's
 // document replaces the document of the canvas only when `epoch` changes. Edits that Python had not
 // taken by then are applied to the new document and sent again. No clocks are compared.
 
-import { edgeOf, flowEdges, flowNodes, sizeOf } from "./flow.js";
+import { edgeOf, flowEdges, flowNodes, FRAME, reframed, sizes } from "./flow.js";
+import { loadFrame, saveFrame } from "./frame.js";
 import { History } from "./history.js";
 import { layered } from "./layout.js";
-import { contentOf, fromWire, isNoteId, move, sameContent, sameJson, sameTopology, toWire } from "./model.js";
+import { contentOf, fromWire, groupAt, isGroupId, move, sameContent, sameJson, sameTopology, toWire } from "./model.js";
 import { difference, isEmpty, rebase } from "./rebase.js";
 import { rememberUnsaved, load, save, takeUnsaved, whenIdle } from "./storage.js";
 
 const SELECTION_DELAY = 60;
 const SAVE_DELAY = 300;
 const DRAG_END = ["pointerup", "pointercancel"];
-const EMPTY = { nodes: {}, edges: [], layout: {}, notes: [] };
+const EMPTY = { nodes: {}, edges: [], layout: {}, notes: [], groups: [] };
 
 /** `before` if both are equal: React draws only what is another object. */
 const reuse = (before, after) => (sameJson(before, after) ? before : after);
@@ -42,7 +43,9 @@ export class CanvasStore {
     notice: null,
     canUndo: false,
     canRedo: false,
-    height: 640,
+    height: "640px",
+    readOnly: false,
+    frame: loadFrame(),
     viewport: null,
     reveal: null,
     overlay: null,
@@ -69,6 +72,8 @@ export class CanvasStore {
   #selection = "[]";
   #revealed = null;
   #refused = null;
+  #panelToken = null;
+  #given = null; // the node that Python selected last on a read-only canvas
 
   subscribe = (listener) => {
     this.#listeners.add(listener);
@@ -99,12 +104,14 @@ export class CanvasStore {
       states: reuseEntries(view.states, data.states),
       problems: reuseEntries(view.problems, byNode(data.problems)),
       height: data.height,
+      readOnly: data.read_only,
     };
     this.#allProblems = data.problems;
     if (data.pipeline !== view.pipeline) this.#open(data);
     else if (data.epoch !== this.#epoch) this.#adopt(data);
     else this.#confirm(data);
     this.#reveal(data.reveal);
+    this.#follow(data);
     this.#draw();
     if (data.refused && data.refused !== this.#refused) this.notify(`This could not be saved. ${data.refused}`, "warning");
     this.#refused = data.refused;
@@ -114,13 +121,14 @@ export class CanvasStore {
   #open(data) {
     if (this.view.pipeline !== null) this.#leave();
     const late = takeUnsaved();
-    const memory = load(data.pipeline);
+    const memory = data.read_only ? {} : load(data.pipeline);
     this.#epoch = data.epoch;
     this.#history = new History();
     Object.assign(this.#history, { past: memory.past ?? [], future: memory.future ?? [] });
     this.#sent.clear();
     this.#asserted = {};
     this.#revealed = memory.revealed ?? null;
+    this.#panelToken = memory.panelToken ?? null;
     const doc = this.#placed(fromWire(data.document, memory.doc?.notes));
     this.#base = doc;
     this.view = { ...this.view, pipeline: data.pipeline, doc, nodes: [], edges: [], viewport: memory.viewport ?? null, reveal: null, overlay: null };
@@ -135,6 +143,7 @@ export class CanvasStore {
   #leave() {
     clearTimeout(this.#sendTimer);
     this.#sendTimer = null;
+    if (this.view.readOnly) return;
     this.#save();
     if (!sameTopology(this.#base, this.view.doc)) rememberUnsaved(this.view.pipeline);
   }
@@ -193,11 +202,24 @@ export class CanvasStore {
     this.view = { ...this.view, reveal };
   }
 
+  /** Open the panel, and select a node on a read-only canvas, as Python asks; each once. */
+  #follow({ show_panel: token, selected, read_only: readOnly }) {
+    if (token != null && token !== this.#panelToken) {
+      this.#panelToken = token;
+      this.#remember();
+      this.arrange({ panel: true });
+    }
+    if (!readOnly || selected === this.#given) return;
+    this.#given = selected;
+    this.#draw(new Set(selected ? [selected] : []));
+    this.#selection = JSON.stringify(selected ? [selected] : []); // Python knows it
+  }
+
   /** Give a position to every node without one: all by the layout, single ones below the others. */
   #placed(doc) {
     const unplaced = Object.keys(doc.nodes).filter((id) => !doc.layout[id]);
     if (!unplaced.length) return doc;
-    const places = layered(doc, (id) => sizeOf(id, doc, this.view.rules, []));
+    const places = layered(doc, sizes({ ...this.view, doc }));
     const bottom = unplaced.length === Object.keys(doc.nodes).length ? 0 : Math.max(...Object.values(doc.layout).map(([, y]) => y)) + 160;
     return { ...doc, layout: { ...doc.layout, ...Object.fromEntries(unplaced.map((id) => [id, [places[id][0], places[id][1] + bottom]])) } };
   }
@@ -252,7 +274,7 @@ export class CanvasStore {
 
   /** Take React Flow's nodes after it measured, moved or selected some. */
   nodesChanged(nodes, selectionChanged) {
-    this.set({ nodes });
+    this.set({ nodes: reframed(this.view.doc, nodes) });
     if (selectionChanged) this.#watchSelection();
   }
 
@@ -273,7 +295,15 @@ export class CanvasStore {
 
   /** The user ends a drag: the new positions become part of the document. */
   dropped(moved) {
-    this.edit(move(this.view.doc, Object.fromEntries(moved.map(({ id, position }) => [id, [position.x, position.y]]))));
+    const { doc } = this.view;
+    const inner = (id) => (isGroupId(id) && !groupAt(doc, id)?.collapsed ? [FRAME.side, FRAME.top] : [0, 0]);
+    const corner = ({ id, position: { x, y } }) => [id, [x + inner(id)[0], y + inner(id)[1]]];
+    this.edit(move(doc, Object.fromEntries(moved.map(corner))));
+  }
+
+  /** Change the frame: which parts are open, and how wide they are. */
+  arrange(changes) {
+    this.set({ frame: reuse(this.view.frame, saveFrame({ ...this.view.frame, ...changes })) });
   }
 
   moveViewport = (viewport) => {
@@ -298,7 +328,7 @@ export class CanvasStore {
     };
   }
 
-  size = (id) => sizeOf(id, this.view.doc, this.view.rules, this.view.nodes);
+  size = (id) => sizes(this.view)(id);
 
   // To Python and to the user
 
@@ -330,7 +360,7 @@ export class CanvasStore {
   #reportSelection = () => {
     clearTimeout(this.#selectionTimer);
     if (this.#dragging) return;
-    const ids = this.selected.ids.filter((id) => !isNoteId(id));
+    const ids = this.selected.ids.filter((id) => this.view.doc.nodes[id]);
     const text = JSON.stringify(ids);
     if (text === this.#selection) return;
     this.#selection = text;
@@ -341,6 +371,7 @@ export class CanvasStore {
   // Memory
 
   #remember() {
+    if (this.view.readOnly) return;
     clearTimeout(this.#saveTimer);
     this.#saveTimer = setTimeout(() => whenIdle(() => this.#saveTimer && this.#save()), SAVE_DELAY);
   }
@@ -351,7 +382,8 @@ export class CanvasStore {
     const { pipeline, doc, viewport } = this.view;
     const { past, future } = this.#history;
     const unconfirmed = sameTopology(this.#base, doc) ? null : this.#base;
-    save(pipeline, { doc, viewport, past, future, unconfirmed, selected: this.selected.ids, revealed: this.#revealed });
+    const tokens = { revealed: this.#revealed, panelToken: this.#panelToken };
+    save(pipeline, { doc, viewport, past, future, unconfirmed, selected: this.selected.ids, ...tokens });
   };
 
   /** Save everything before the page is left or closed. */

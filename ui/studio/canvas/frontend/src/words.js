@@ -19,18 +19,48 @@ export const STATE_TITLES = {
   skipped: "Skipped",
 };
 
+const finished = ({ result, text }) => result || text || null;
+
 const LINES = {
   idle: ({ text }) => text || null,
   queued: () => "Queued",
   running: ({ text, progress }) => [progress == null ? null : `${Math.round(progress * 100)} %`, text || "Running"].filter(Boolean).join(" · "),
-  done: ({ seconds, text }) => (seconds == null ? "Done" : `Done in ${duration(seconds)}`) + (text ? ` · ${text}` : ""),
-  cached: ({ text }) => (text ? `Cached · ${text}` : "Cached"),
+  done: finished,
+  cached: finished,
   failed: ({ text }) => text || "Failed",
   skipped: ({ text }) => text || "Skipped",
 };
 
-/** A node for screen readers: its title, its state, and the text of the state. */
-export const ariaLabelOf = (title, id, { state, text }) => `${title} (${id}), ${state}${text ? `: ${text}` : ""}`;
-
-/** The line under a node's title; null for an idle node without text. */
+/** The second line of a node: its result, what it does, or why it failed; null if there is nothing to show. */
 export const stateLine = (state) => LINES[state.state]?.(state) ?? null;
+
+/** The small print at the state of a finished node: how long it ran, or that it did not have to. */
+export function smallPrint({ state, seconds }) {
+  if (state === "cached") return "cached";
+  return state === "done" && seconds != null ? duration(seconds) : "";
+}
+
+/** The state of a node for its tooltip: in a word, and how long it ran. */
+export function stateTitle(state) {
+  const time = state.state === "done" ? smallPrint(state) : "";
+  return time ? `Done in ${time}` : STATE_TITLES[state.state];
+}
+
+/** A node for screen readers: its title, its state, its headline and its line. */
+export function ariaLabelOf(title, state, bypassed = false) {
+  const about = [state.headline, stateLine(state)].filter(Boolean).join(", ");
+  return `${title}, ${bypassed ? "bypassed" : state.state}${about ? `: ${about}` : ""}`;
+}
+
+/** The states of a group's nodes as one: {state, done, count}. */
+export function groupState(states) {
+  const count = (name) => states.filter(({ state }) => state === name).length;
+  const done = count("done") + count("cached");
+  const whole = { done, count: states.length };
+  if (count("failed")) return { state: "failed", ...whole };
+  if (count("running") || (count("queued") && done)) return { state: "running", ...whole };
+  if (count("queued")) return { state: "queued", ...whole };
+  if (count("skipped")) return { state: "skipped", ...whole };
+  if (done < states.length) return { state: "idle", ...whole };
+  return { state: count("cached") === states.length ? "cached" : "done", ...whole };
+}
