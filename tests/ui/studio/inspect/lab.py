@@ -43,7 +43,7 @@ def record(
     """What training knows of a layer."""
     return {
         "number": number, "score": score, "gain": None if number == 1 else 0.01,
-        "kept": kept, "reason": reason,
+        "kept": kept, "reason": reason, "metric": "accuracy",
         "learners": [
             {"name": f"forest {at + 1}", "settings": {}, "fits": 5, "seconds": 1.0,
              "scores": {"accuracy": score - 0.02 * (at + 1), "log_loss": 0.3}}
