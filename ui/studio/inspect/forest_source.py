@@ -2,6 +2,7 @@
 
 - ``ForestChoice``, ``choices``    the deep forests of a run, those that were inspected first
 - ``ForestView``, ``forest_view``  one of them: records of its layers, and its inspection if any
+- ``forest_records``  the layers of a forest and the metric by which it grew
 - ``choice_titles``  a different name for each forest of a run
 - ``evaluations_of``  the evaluations of exactly this forest in its run
 - ``score_text``   in a few words: the score of the cascade itself, and of which rows it is
@@ -203,19 +204,21 @@ def forest_view(
         )
     unfinished = node if node.state in ("running", "queued") else None
     error = str((node.error or {}).get("message", "")) if node.state == "failed" else ""
-    records, metric = _of_forest(state.nodes.get(choice.forest or ""), choice.metric, read_forest)
+    records, metric = forest_records(choice, state, read_forest)
     return ForestView(
         choice, records, metric, unfinished=unfinished, error=error, title=choice.label
     )
 
 
-def _of_forest(
-    node: NodeState | None, metric: object, read_forest: ReadForest
+def forest_records(
+    choice: ForestChoice, state: RunState, read_forest: ReadForest
 ) -> tuple[Sequence[Mapping[str, Any]], str]:
-    """Return the layer records and the growth metric of a forest.
+    """Return the layer records and the growth metric of a forest, as far as it has grown.
 
-    ``metric`` is what the settings of the node ask for. A stored model knows its own.
+    A stored model has both. A growing one has published its layers, and the settings of its node
+    name the metric.
     """
+    node = state.nodes.get(choice.forest or "")
     if node is None:
         return (), "score"
     output = _output(node, "model")
@@ -226,7 +229,7 @@ def _of_forest(
     from deepforest.inspection import steering_measure
 
     records = reported_layers(node.partial_results)
-    return records, steering_measure(records, metric)
+    return records, steering_measure(records, choice.metric)
 
 
 def reported_layers(parts: Mapping[str, Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -34,11 +34,11 @@ from ui.studio.inspect.forest_source import (
     choice_titles,
     choices,
     evaluations_of,
+    forest_records,
     forest_view,
     growth_text,
     listed,
     node_of,
-    reported_layers,
     score_text,
     screened,
 )
@@ -71,8 +71,9 @@ class FoundForest(NamedTuple):
     """A forest of a run in a list."""
 
     run: RunSummary
+    pipeline: Pipeline
+    state: RunState
     choice: ForestChoice
-    score: str
 
     @property
     def address(self) -> str:
@@ -139,13 +140,13 @@ def chooser_table(forests: list[FoundForest]) -> pd.DataFrame:
             "Shows": [SHOWS[found.choice.type] for found in forests],
             "When": [clock(found.run.started or found.run.created) for found in forests],
             "State": [state_label(found.choice.state) for found in forests],
-            "Score": [readable(found.score) for found in forests],
+            "Score": [readable(_listed_score(found)) for found in forests],
         }
     )
 
 
 def _forests(most_runs: int) -> list[FoundForest]:
-    """Return the newest runs that trained deep forests, with each forest and its score.
+    """Return the forests of the newest runs that trained some.
 
     Only the newest runs of the workspace are searched, and the search ends when enough are found.
     """
@@ -165,33 +166,39 @@ def _forests(most_runs: int) -> list[FoundForest]:
         state = studio().runs.state(row.id)
         shown = listed(choices(planned.pipeline, state, studio().catalog))
         for choice in shown:
-            forests.append(FoundForest(summary, choice, _score(planned.pipeline, state, choice)))
+            forests.append(FoundForest(summary, planned.pipeline, state, choice))
         runs += bool(shown)
         if runs == most_runs:
             break
     return forests
 
 
-def _score(pipeline: Pipeline, state: RunState, choice: ForestChoice) -> str:
+def _listed_score(found: FoundForest) -> str:
     """Return the score of exactly this forest.
 
     It is that of each evaluation of it in the run, named if there are several; without one it is
     the score that the cascade has measured of itself.
     """
-    evaluated = []
-    for title, report in evaluations_of(pipeline, state, studio().catalog, choice):
-        line = result_of(report, studio().store).line
-        if line:
-            evaluated.append((title, line))
+    evaluated = _evaluated(found.pipeline, found.state, found.choice)
     if len(evaluated) == 1:
         return evaluated[0][1]
     if evaluated:
         return "; ".join(f"{line} ({readable(title)})" for title, line in evaluated)
-    node = state.nodes.get(choice.forest or "")
-    records = reported_layers(node.partial_results) if node else []
-    if not records:
+    try:
+        return score_text(*forest_records(found.choice, found.state, _read_forest))
+    # A model that is damaged or of another version has no score; opening it says why.
+    except (SylvaError, OSError, KeyError, TypeError, ValueError):
         return ""
-    return score_text(records, str(records[0].get("metric") or choice.metric or "score"))
+
+
+def _evaluated(pipeline: Pipeline, state: RunState, choice: ForestChoice) -> list[tuple[str, str]]:
+    """Return the figure of each evaluation of this forest, with the title of the evaluation."""
+    figures = []
+    for title, report in evaluations_of(pipeline, state, studio().catalog, choice):
+        line = result_of(report, studio().store).line
+        if line:
+            figures.append((title, line))
+    return figures
 
 
 # One forest
@@ -381,14 +388,9 @@ def _draw(
 
 def _score_in_words(pipeline: Pipeline, state: RunState, forest: ForestView) -> str:
     """Return the score of this forest with where it comes from, for the head of the page."""
-    evaluated = evaluations_of(pipeline, state, studio().catalog, forest.choice)
-    texts = []
-    for title, report in evaluated:
-        line = result_of(report, studio().store).line
-        if line:
-            texts.append(f"{line} in {readable(title)}")
-    if texts:
-        return "; ".join(texts)
+    evaluated = _evaluated(pipeline, state, forest.choice)
+    if evaluated:
+        return "; ".join(f"{line} in {readable(title)}" for title, line in evaluated)
     own = score_text(forest.records, forest.metric)
     return f"{own} (measured in training)" if own else ""
 

@@ -42,9 +42,9 @@ def test_inspections_come_first_and_a_forest_that_is_inspected_is_not_listed_bes
         ("forest", "Deep forest", "forest"),
     ]
     assert [choice.node for choice in listed(found)] == ["inspect"]
-    assert [choice.node for choice in listed(choices(pipeline(inspected=False), state, CATALOG))] == [
-        "forest"
-    ]
+    assert [
+        choice.node for choice in listed(choices(pipeline(inspected=False), state, CATALOG))
+    ] == ["forest"]
 
 
 def test_a_node_that_the_run_leaves_out_is_no_choice():
