@@ -9,7 +9,7 @@ const PAD = 10, DOT = 2.4, NEAR = 9, DRAGGED = 4, MOST_NAMED = 40, MOST_PICTURES
 const TOOLS = [
   ["box", "Box", "Drag a frame around rows to mark them"],
   ["lasso", "Lasso", "Draw a line around rows to mark them"],
-  ["move", "Move", "Drag to move zoomed maps; the wheel zooms, arrow keys move"],
+  ["move", "Move", "Drag to move zoomed maps, or use the arrow keys; the wheel zooms"],
 ];
 
 const shown = new WeakMap(); // what each place on the page shows, from one call to the next
@@ -95,10 +95,12 @@ class Maps {
       title.textContent = group.title;
       box.append(title);
     }
-    grid.style.setProperty("--columns", Math.min(this.data.groups.length > 1 ? 2 : 4, group.layers.length));
+    grid.style.setProperty("--columns", columnsFor(group.layers.length, this.data.groups.length));
     group.layers.forEach((layer, number) => {
       if (layer.dropped) return grid.append(droppedBox(layer));
       const panel = new Panel(this, layer, this.table.groups[at], number, this.views[at]);
+      // In a file the maps of both forests are together.
+      panel.heading = this.data.groups.length > 1 ? `${layer.title} · ${shortened(group.title, 36)}` : layer.title;
       this.panels.push(panel);
       grid.append(panel.box);
     });
@@ -122,7 +124,7 @@ class Maps {
     const sign = make("canvas", "sign");
     sign.width = sign.height = 20;
     paint(sign.getContext("2d"), shape, 10, 10, 6, colour);
-    made.append(sign, name.length > 30 ? `${name.slice(0, 29)}…` : name);
+    made.append(sign, shortened(name, 30));
     return made;
   }
 
@@ -204,7 +206,7 @@ class Maps {
 
 // Which part of the maps is seen: the middle in shares of the whole, and how much it is enlarged.
 
-class View {
+export class View {
   constructor(maps) { Object.assign(this, { maps, scale: 1, x: 0.5, y: 0.5 }); }
 
   reset() { this.set(1, 0.5, 0.5); }
@@ -277,8 +279,8 @@ class Panel {
   isSeen([x, y]) { return x > 0 && y > 0 && x < this.size && y < this.size; }
 
   wheel(event) {
-    // A map that is seen whole lets the page scroll down.
-    if (event.deltaY > 0 && this.view.scale === 1) return;
+    // Without a key the wheel scrolls the page, also over a map.
+    if (!event.ctrlKey && !event.metaKey && this.maps.tool !== "move") return;
     event.preventDefault();
     const u = (event.offsetX - PAD) / this.room, v = (event.offsetY - PAD) / this.room;
     this.view.zoom(Math.exp(-Math.sign(event.deltaY) * Math.min(Math.abs(event.deltaY), 120) / 400), u, v);
@@ -413,9 +415,17 @@ class Panel {
   }
 }
 
+// How many maps are side by side: few of them in one line, many in lines of equal length.
+
+export function columnsFor(panels, groups) {
+  if (groups > 1) return Math.min(2, panels);
+  if (panels <= 5) return panels;
+  return panels <= 6 ? 3 : 4;
+}
+
 // Numbers as Python sent them
 
-function decoded(data) {
+export function decoded(data) {
   return {
     rows: array(data.rows, Int32Array),
     truth: array(data.truth, Int16Array),
@@ -435,7 +445,7 @@ function array(text, Kind) {
 
 // Colours and shapes
 
-function styled(data, truth, { index, points }) {
+export function styled(data, truth, { index, points }) {
   const { predicted, margin } = points, count = index.length;
   const colours = new Array(count), shapes = new Array(count).fill("circle"), order = [...Array(count).keys()];
   const known = (at) => truth[index[at]] >= 0, wrong = (at) => known(at) && predicted[at] !== truth[index[at]];
@@ -484,12 +494,12 @@ function corners(shape, x, y, r) {
 
 // What a path holds
 
-function inBox([first, last]) {
+export function inBox([first, last]) {
   const [left, right] = [first[0], last[0]].sort((a, b) => a - b), [top, low] = [first[1], last[1]].sort((a, b) => a - b);
   return (x, y) => left <= x && x <= right && top <= y && y <= low;
 }
 
-function inLasso(path) {
+export function inLasso(path) {
   return (x, y) => {
     let inside = false;
     for (let at = 0, before = path.length - 1; at < path.length; before = at++) {
@@ -524,7 +534,7 @@ function drawPicture(canvas, pictures, row, height) {
 // Files
 
 function savePng(maps) {
-  const side = 480, columns = Math.min(4, maps.panels.length), sharp = 2, head = 56;
+  const side = 480, columns = columnsFor(maps.panels.length, 1), sharp = 2, head = 56;
   const sheet = document.createElement("canvas");
   sheet.width = columns * side * sharp;
   sheet.height = Math.ceil(maps.panels.length / columns) * (side + head) * sharp;
@@ -537,7 +547,7 @@ function savePng(maps) {
     ink.drawImage(panel.canvas, x, y + 28 * sharp, side * sharp, side * sharp);
     ink.fillStyle = looks.color;
     ink.font = `600 ${15 * sharp}px sans-serif`;
-    ink.fillText(panel.layer.title, x + (side * sharp) / 2, y + 20 * sharp);
+    ink.fillText(panel.heading, x + (side * sharp) / 2, y + 20 * sharp);
     ink.font = `${12 * sharp}px sans-serif`;
     ink.fillText(panel.layer.caption, x + (side * sharp) / 2, y + (side + head - 12) * sharp);
   });
@@ -545,14 +555,14 @@ function savePng(maps) {
 }
 
 function saveSvg(maps) {
-  const side = maps.panels[0].size, columns = Math.min(4, maps.panels.length), head = 56, parts = [];
+  const side = maps.panels[0].size, columns = columnsFor(maps.panels.length, 1), head = 56, parts = [];
   const height = Math.ceil(maps.panels.length / columns) * (side + head);
   const looks = getComputedStyle(maps.root), ground = looks.getPropertyValue("--st-background-color") || "white";
   parts.push(`<rect width="100%" height="100%" fill="${ground}"/>`);
   maps.panels.forEach((panel, at) => {
     const text = (y, size, words) => `<text x="${side / 2}" y="${y}" font-size="${size}" text-anchor="middle" fill="${looks.color}">${escaped(words)}</text>`;
     parts.push(`<g transform="translate(${(at % columns) * side} ${Math.floor(at / columns) * (side + head)})" font-family="sans-serif">`);
-    parts.push(text(20, 15, panel.layer.title), text(side + head - 12, 12, panel.layer.caption));
+    parts.push(text(20, 15, panel.heading), text(side + head - 12, 12, panel.layer.caption));
     const { style } = panel;
     for (const point of style.order) {
       const [x, y] = panel.place(point), faded = maps.marked.size && !maps.marked.has(panel.index[point]);
@@ -583,6 +593,10 @@ function escaped(text) {
 }
 
 // Elements
+
+function shortened(text, most) {
+  return text.length > most ? `${text.slice(0, most - 1)}…` : text;
+}
 
 function make(tag, name) {
   const made = document.createElement(tag);

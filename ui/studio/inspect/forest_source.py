@@ -294,8 +294,10 @@ def score_text(records: Sequence[Mapping[str, Any]], metric: str) -> str:
 
 def depth_text(records: Sequence[Mapping[str, Any]], *, growing: bool = False) -> str:
     """Return whether depth paid, as a sentence; empty while the forest grows."""
-    if growing:
+    if growing or not records:
         return ""
+    if len(records) == 1:
+        return "A single layer was grown: it is not known whether a second one would pay."
     sentence = depth_sentence([LayerRecord.from_dict(record) for record in records])
     return f"{sentence}." if sentence else ""
 

@@ -49,6 +49,13 @@ class Marks:
     digest: str
     rows: tuple[int, ...] = ()
     epoch: int = 0
+    second: str = ""
+    """The inspection beside it, whose own rows are counted after those of this one."""
+
+    def put_beside(self, second: str, count: int) -> None:
+        """Drop the marks of rows that only an earlier second forest has."""
+        if second != self.second:
+            self.rows, self.second = tuple(at for at in self.rows if at < count), second
 
     def change(self, rows: Sequence[int]) -> None:
         """Mark exactly these rows, in the browser too."""

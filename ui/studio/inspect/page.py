@@ -15,6 +15,7 @@ import pandas as pd
 import streamlit as st
 
 from engine.errors import BadInput, CorruptObject, SylvaError
+from engine.events import RunRow
 from engine.pipeline import Pipeline
 from engine.run_state import RunState
 from engine.run_summaries import RunSummary
@@ -118,6 +119,11 @@ def _draw_chooser() -> None:
     picked = st.dataframe(
         chooser_table(forests),
         hide_index=True,
+        column_config={
+            "When": st.column_config.Column(width=160),
+            "State": st.column_config.Column(width=90),
+            "Score": st.column_config.Column(width=420),
+        },
         on_select="rerun",
         selection_mode=["single-row", "single-cell"],
         key=f"inspect-choose-{forests[0].run.id}",
@@ -158,19 +164,29 @@ def _forests(most_runs: int) -> list[FoundForest]:
         # A search in the text is fast; most runs need not be parsed.
         if FOREST not in row.document and INSPECTION not in row.document:
             continue
-        planned = studio().runs.planned_pipeline(row)
-        summary = studio().runs.summary(row.id) if planned else None
-        # The pipeline may not be readable, and the run may have been removed meanwhile.
-        if planned is None or summary is None:
-            continue
-        state = studio().runs.state(row.id)
-        shown = listed(choices(planned.pipeline, state, studio().catalog))
-        for choice in shown:
-            forests.append(FoundForest(summary, planned.pipeline, state, choice))
+        found = _forests_of(row)
+        shown = listed([each.choice for each in found])
+        forests += [each for each in found if each.choice in shown]
         runs += bool(shown)
         if runs == most_runs:
             break
     return forests
+
+
+def _forests_of(row: RunRow) -> list[FoundForest]:
+    """Return the forests of one run.
+
+    The list is empty if its pipeline is not readable, or if the run was removed meanwhile.
+    """
+    planned = studio().runs.planned_pipeline(row)
+    summary = studio().runs.summary(row.id) if planned else None
+    if planned is None or summary is None:
+        return []
+    state = studio().runs.state(row.id)
+    return [
+        FoundForest(summary, planned.pipeline, state, choice)
+        for choice in choices(planned.pipeline, state, studio().catalog)
+    ]
 
 
 def _listed_score(found: FoundForest) -> str:
@@ -223,13 +239,14 @@ def _draw_run(run_id: str) -> None:
         st.info("This run has no deep forest.")
         st.button("All forests", on_click=_leave)
         return
-    _draw_head(watcher, forests, choice)
+    second = _second_forest(watcher.row.id, choice)
+    _draw_head(watcher, forests, choice, second)
     # Only a node that may still change has to be drawn again.
     awaited = _is_awaited(choice, state)
     inspected = any(each.type == INSPECTION and each.forest == choice.node for each in forests)
     with steady("inspect-live"):
         st.fragment(_draw, run_every=LOOK_SECONDS if awaited else None)(
-            watcher, planned.pipeline, choice, awaited, inspected
+            watcher, planned.pipeline, choice, second, awaited, inspected
         )
 
 
@@ -255,15 +272,20 @@ def _is_awaited(choice: ForestChoice, state: RunState) -> bool:
     return state.live and node_of(state, choice.node).state in ("running", "queued")
 
 
-def _draw_head(watcher: RunWatcher, forests: list[ForestChoice], choice: ForestChoice) -> None:
-    """Draw the name of the pipeline, the choice of a forest, and the way back."""
+def _draw_head(
+    watcher: RunWatcher,
+    forests: list[ForestChoice],
+    choice: ForestChoice,
+    second: FoundForest | None,
+) -> None:
+    """Draw the name of the pipeline, the choice of one or two forests, and the way back."""
     with st.container(horizontal=True, vertical_alignment="center"):
         st.subheader(plain(readable(watcher.row.name)), anchor=False, width="content")
         if len(forests) > 1:
             _draw_picker(forests, choice)
         else:
             st.markdown(plain(readable(choice.label)), width="content")
-        _draw_second_picker(watcher.row.id, choice)
+        _draw_second_picker(watcher.row.id, choice, second)
         st.space("stretch")
         image_format()
         if st.button("Open run", icon=":material/history:"):
@@ -281,41 +303,63 @@ def _draw_picker(forests: list[ForestChoice], choice: ForestChoice) -> None:
         index=list(names).index(choice.node),
         key=key,
         label_visibility="collapsed",
-        width=340,
+        width=280,
         format_func=names.__getitem__,
         on_change=lambda: st.query_params.update(node=st.session_state[key]),
     )
 
 
-def _draw_second_picker(run_id: str, choice: ForestChoice) -> None:
+def _second_forest(run_id: str, choice: ForestChoice) -> FoundForest | None:
+    """Return the second forest that the address names; None if it names none.
+
+    One that does not exist is reported.
+    """
+    address = st.query_params.get(SECOND, "")
+    if address in ("", f"{run_id}/{choice.node}"):
+        return None
+    try:
+        offered = _forests_of(studio().runs.find(address.partition("/")[0]))
+    except SylvaError:
+        offered = []
+    found = next((each for each in offered if each.address == address), None)
+    if found is None:
+        st.warning("The second forest does not exist any more. Choose another one.")
+    return found
+
+
+def _draw_second_picker(run_id: str, choice: ForestChoice, second: FoundForest | None) -> None:
     """Draw the choice of a second forest, to be shown beside the first; it changes the address."""
     this = f"{run_id}/{choice.node}"
-    # Forests of all runs but the one that is shown, the newest first.
+    # The newest first; the chosen one may be older than all that are offered.
     offered = {found.address: found for found in _forests(MOST_COMPARED)}
+    if second is not None:
+        offered.setdefault(second.address, second)
     offered.pop(this, None)
     if not offered:
         return
-    key = f"inspect-second-{this}"
-    requested = st.query_params.get(SECOND)
+    titles = {"": "Compare with…"} | {
+        address: _second_title(found) for address, found in offered.items()
+    }
+    chosen = second.address if second else ""
+    key = f"inspect-second-{this}-{chosen}"  # another address, another widget
     st.selectbox(
         "Compare with",
-        list(offered),
-        index=list(offered).index(requested) if requested in offered else None,
+        list(titles),
+        index=list(titles).index(chosen),
         key=key,
-        placeholder="Compare with…",
         label_visibility="collapsed",
-        width=300,
-        format_func=lambda address: _second_title(offered[address]),
+        width=250,
+        format_func=titles.__getitem__,
         on_change=lambda: _choose_second(st.session_state[key]),
     )
 
 
-def _choose_second(address: str | None) -> None:
+def _choose_second(address: str) -> None:
     """Put the second forest into the address of the page, or remove it."""
-    if address is None:
-        st.query_params.pop(SECOND, None)
-    else:
+    if address:
         st.query_params[SECOND] = address
+    else:
+        st.query_params.pop(SECOND, None)
 
 
 def _second_title(found: FoundForest) -> str:
@@ -324,32 +368,22 @@ def _second_title(found: FoundForest) -> str:
     return f"{readable(found.choice.label)} · {readable(found.run.name)} · {when}"
 
 
-def _second_forest(first: ForestView) -> ForestView | None:
-    """Return the second forest that the address names; None if it names none.
+def _second_view(first: ForestView, found: FoundForest) -> ForestView | None:
+    """Return what is known of the second forest; None if it cannot be shown, which is reported.
 
-    The names of the two are made different. A forest that cannot be shown is reported.
+    The names of the two are made different.
     """
-    run_id, _, node = st.query_params.get(SECOND, "").partition("/")
-    if not node:
-        return None
+    choice = found.choice
     try:
-        row = studio().runs.find(run_id)
-        planned = studio().runs.planned_pipeline(row)
-        state = studio().runs.state(row.id)
-        found = choices(planned.pipeline, state, studio().catalog) if planned else []
-        choice = next((each for each in found if each.node == node), None)
-        if choice is None:
-            raise BadInput("its run does not have it")
+        state = studio().runs.state(found.run.id)
         view = forest_view(choice, state, _read_forest, _read_layers)
     except SylvaError:
-        st.warning("The second forest does not exist any more. Choose another one.")
+        st.warning("The result of the second forest is damaged or was deleted. Run it again.")
         return None
     if not view.records:
         st.info("The second forest has no finished layer yet.")
         return None
-    title = choice.label
-    if title == first.choice.label:
-        title = f"{title} · {readable(row.name)} · {clock(state.started or row.created)}"
+    title = _second_title(found) if choice.label == first.choice.label else choice.label
     return replace(view, title=title, is_second=True)
 
 
@@ -357,6 +391,7 @@ def _draw(
     watcher: RunWatcher,
     pipeline: Pipeline,
     choice: ForestChoice,
+    second: FoundForest | None,
     awaited: bool,
     inspected: bool,
 ) -> None:
@@ -370,8 +405,14 @@ def _draw(
         if _is_awaited(choice, state) != awaited:
             st.rerun()
         forest = forest_view(choice, state, _read_forest, _read_layers)
-        _draw_state(forest, state, _score_in_words(pipeline, state, forest), inspected=inspected)
-        _draw_sections(forest, _second_forest(forest), growing=awaited and choice.type == FOREST)
+        other = _second_view(forest, second) if second else None
+        _draw_state(forest, state)
+        _draw_facts(forest, _score_in_words(pipeline, state, forest))
+        if second and other:
+            _draw_facts(other, _score_in_words(second.pipeline, second.state, other))
+        if forest.records and choice.type == FOREST:
+            st.info(INSPECTED if inspected else HINT, icon=":material/layers:")
+        _draw_sections(forest, other, growing=awaited and choice.type == FOREST)
     except CorruptObject:
         st.warning(
             "The result of this node is damaged or was deleted. Run the node again to restore it."
@@ -387,19 +428,21 @@ def _draw(
 
 
 def _score_in_words(pipeline: Pipeline, state: RunState, forest: ForestView) -> str:
-    """Return the score of this forest with where it comes from, for the head of the page."""
+    """Return the forest, its score and where that comes from, for the head of the page.
+
+    It is empty without a score.
+    """
     evaluated = _evaluated(pipeline, state, forest.choice)
     if evaluated:
-        return "; ".join(f"{line} in {readable(title)}" for title, line in evaluated)
-    own = score_text(forest.records, forest.metric)
-    return f"{own} (measured in training)" if own else ""
+        own = "; ".join(f"{line} in {title}" for title, line in evaluated)
+    else:
+        own = score_text(forest.records, forest.metric)
+        own = f"{own} (measured in training)" if own else ""
+    return f"{forest.title}: {own}" if own else ""
 
 
-def _draw_state(forest: ForestView, state: RunState, score: str, *, inspected: bool) -> None:
-    """Draw the state of the node, its score, what was inspected, and how to see more.
-
-    ``inspected`` is True if the same run has an inspection of this forest.
-    """
+def _draw_state(forest: ForestView, state: RunState) -> None:
+    """Draw the state of a node that is not finished."""
     node = node_of(state, forest.choice.node)
     if forest.unfinished is not None:
         fraction = min(max(forest.unfinished.fraction, 0.0), 1.0)
@@ -409,12 +452,17 @@ def _draw_state(forest: ForestView, state: RunState, score: str, *, inspected: b
         st.error(plain(readable(f"{forest.choice.label} failed: {forest.error}")))
     elif forest.layers is None and node.state not in ("done", "cached"):
         st.badge(state_label(node.state), color=tone(node.state).badge)
-    if score:
-        with st.container(key="inspect-score"):
+
+
+def _draw_facts(forest: ForestView, score: str) -> None:
+    """Draw the score of a forest, and what was inspected."""
+    facts = forest_facts(forest)
+    if not (score or facts):
+        return
+    with st.container(key=f"inspect-facts-{forest.key}", gap="xxsmall"):
+        if score:
             st.markdown(f"**{plain(readable(score))}**")
-    st.caption(" · ".join(plain(readable(part)) for part in forest_facts(forest)))
-    if forest.records and forest.choice.type == FOREST:
-        st.info(INSPECTED if inspected else HINT, icon=":material/layers:")
+        st.caption(" · ".join(plain(readable(fact)) for fact in facts))
 
 
 def _doing(forest: ForestView) -> str:
@@ -432,7 +480,6 @@ def forest_facts(forest: ForestView) -> list[str]:
             return []
         return [f"{counted(len(forest.records[0]['learners']), 'learner')} per layer"]
     return [
-        forest.choice.label,
         preset_title(layers.kind),
         f"{counted(len(layers.stages), 'layer')} of {counted(len(layers.learners), 'learner')}",
         counted(len(layers.classes), "class", "classes"),
@@ -455,8 +502,10 @@ def _draw_sections(forest: ForestView, other: ForestView | None, *, growing: boo
         if not forest.error:
             st.info("No layer is finished yet; layers appear here as they finish.")
         return
-    with st.container(key="inspect-words"):
-        st.markdown(plain(readable(growth_text(forest.records, growing=growing))))
+    # Of two forests, the sentence is under the growth of each.
+    if other is None:
+        with st.container(key="inspect-words"):
+            st.markdown(plain(readable(growth_text(forest.records, growing=growing))))
     drawn = tab_names(forest)
     # The open tab is part of the address, so that it can be shared.
     containers = st.tabs(list(drawn), key=sections.TABS, on_change="rerun", bind="query-params")

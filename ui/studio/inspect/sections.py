@@ -42,6 +42,12 @@ MARGIN = (
     "The margin of a row is the score of its true class minus the best score of another class: "
     "below 0 the prediction is wrong, 1 is certain."
 )
+SHORT_SCORED_ON = {
+    "blind": "unseen rows",
+    "validation": "validation rows",
+    "out_of_fold": "out-of-fold",
+}
+"""Which rows a score is of, for the head of a column."""
 RATIO = "The spread of the margins divided by their mean."
 SEPARATION = (
     "Spread of the rows within their classes divided by the spread between the classes. "
@@ -103,7 +109,7 @@ def _draw_growth_of_two(*forests: ForestView) -> None:
     if forests[0].metric == forests[1].metric:
         plots.share_axes(scores)
     else:
-        st.info("The two forests grew by different metrics: their scores are on different axes.")
+        st.caption("The two forests grew by different metrics: their scores have different axes.")
     _draw_pairs(forests, scores, "growth", _captions_of_scores(forests))
     words = f"{MARGIN} Good: the mean rises and the bars get shorter."
     _draw_pairs(forests, margins, "margins-by-layer", [words, words], titled=False)
@@ -181,7 +187,11 @@ def _draw_layer_table(forest: ForestView, title: str) -> None:
     config: dict[str, Any] = {
         name: number for name in rows[0] if name not in ("layer", "kept", "why")
     }
-    config["score"] = st.column_config.NumberColumn(f"{plain(title)}, held out", format="%.4f")
+    config["score"] = st.column_config.NumberColumn(
+        f"{plain(title)}, {SHORT_SCORED_ON[scored_on(forest.records[0])]}",
+        format="%.4f",
+        help=f"{_whose_scores(forest.records)} This score decides about growth.",
+    )
     config["± score"] = st.column_config.NumberColumn(
         format="%.4f", help="Standard error: how much the score would vary with other rows."
     )
@@ -266,7 +276,9 @@ def draw_margins(forest: ForestView, other: ForestView | None = None) -> None:
     else:
         plots.share_axes(figures)
         _draw_pairs(forests, figures, "margins", [words, words])
-    download_csv("margins", tables.margin_rows(series[0]))
+    for at, column in enumerate(st.columns(len(forests))):
+        with column:
+            download_csv("margins" if at == 0 else "margins-2", tables.margin_rows(series[at]))
 
 
 # Maps of rows
@@ -280,6 +292,7 @@ def draw_maps(forest: ForestView, other: ForestView | None = None) -> None:
         groups.append(MapGroup(readable(other.title), other.layers, other.digest))
     linked = _linked(groups, tuple(group.digest for group in groups))
     marked = marks(forest.digest)
+    marked.put_beside(groups[-1].digest, len(layers.rows))
     numbers = sorted({number for group in groups for number in group.layers.panels})
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
         by = st.segmented_control(
@@ -310,8 +323,8 @@ def draw_maps(forest: ForestView, other: ForestView | None = None) -> None:
         row_maps(groups, linked, sorted(chosen), str(by), marked, "t-sne", sheet)
         st.caption(
             "Rows are close together if the learners predict similar probabilities for them; in "
-            "the map of the input, if their columns are similar. The wheel zooms, *Move* or the "
-            "arrow keys move. "
+            "the map of the input, if their columns are similar. Ctrl and the wheel zoom; *Move* "
+            "or the arrow keys move. "
             f"S_A/S_E: {SEPARATION[:1].lower()}{SEPARATION[1:]}"
         )
     else:
