@@ -13,7 +13,7 @@ const HEADLINE = 30;
 const PORT_ROW = 22;
 const PORTS_TOP = 6;
 const PORTS_BOTTOM = 7;
-const GROUP_HEIGHT = HEADER + PORT_ROW;
+export const collapsedSize = { width: NODE_WIDTH, height: HEADER + PORT_ROW };
 export const FRAME = { side: GRID, top: 3 * GRID }; // around the nodes of a group
 
 export const IDLE = { state: "idle" };
@@ -111,7 +111,7 @@ function flowGroups({ doc, states }, known, steps, selected) {
 
 function collapsedBox(doc, group) {
   const [x, y] = cornerOf(doc, group);
-  return { x, y, width: NODE_WIDTH, height: GROUP_HEIGHT };
+  return { x, y, ...collapsedSize };
 }
 
 function frameBox(group, placed) {
@@ -176,3 +176,23 @@ function endsOf(from, to, hidden) {
 /** The edge of the document that an edge or a connection of React Flow stands for. */
 export const edgeOf = ({ source, sourceHandle, target, targetHandle, data }) =>
   data ? { from: data.from, to: data.to } : { from: `${source}.${sourceHandle}`, to: `${target}.${targetHandle}` };
+
+const HANDLE = 5.5; // a handle reaches this far out of its node
+
+/** The edges with the places of their ports, for `routes`, and the boxes of the nodes they avoid. */
+export function geometry({ doc, types, nodes, edges }) {
+  const drawn = new Map(nodes.filter(({ type, data }) => type === "step" || (type === "group" && data.collapsed)).map((node) => [node.id, node]));
+  const boxes = new Map([...drawn].map(([id, node]) => [id, boxOf(node)]));
+  const port = (id, side, name) => {
+    const { x, y, width, height } = boxes.get(id);
+    const { ports } = drawn.get(id).data;
+    const row = ports ? ports[side].findIndex((one) => one.name === name) : 0;
+    const below = ports ? portHeight(types[doc.nodes[id].type], row) : height / 2;
+    return { row, place: { x: side === "outputs" ? x + width + HANDLE : x - HANDLE, y: y + below } };
+  };
+  const ends = edges.map(({ id, source, sourceHandle, target, targetHandle }) => {
+    const [from, to] = [port(source, "outputs", sourceHandle), port(target, "inputs", targetHandle)];
+    return { id, source, target, start: from.place, end: to.place, rows: [from.row, to.row] };
+  });
+  return { ends, boxes };
+}
