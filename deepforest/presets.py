@@ -17,12 +17,13 @@ from .screening import ScreenedForestClassifier
 
 @dataclass(frozen=True)
 class Preset:
-    """Hold the title, description and params of one preset."""
+    """Hold the title, description, params and paper of one preset."""
 
     title: str
     description: str
     kind: type[BaseCascadeClassifier]
     params: dict[str, Any]
+    paper: str = ""
 
 
 def _forests(n_estimators: int, count: int = 2) -> list[dict[str, Any]]:
@@ -48,6 +49,16 @@ def _marts(n_estimators: int) -> dict[str, Any]:
 
 # The paper of mdDF chooses them for each data set.
 _CHOSEN = {"gamma": "auto", "mu": "auto", "depth_step": "auto"}
+_GCFOREST = "Zhou and Feng, Deep Forest: Towards an Alternative to Deep Neural Networks, IJCAI 2017"
+_DISTRIBUTED = (
+    "Zhang et al., Distributed Deep Forest and its Application to Automatic Detection of Cash-out "
+    "Fraud, ACM TIST 2019"
+)
+_MARGIN = (
+    "Lyu, Yang and Zhou, A Refined Margin Distribution Analysis for Forest Representation "
+    "Learning, NeurIPS 2019"
+)
+_SCREENING = "Pang, Ting, Zhao and Zhou, Improving Deep Forest by Confidence Screening, ICDM 2018"
 _BEST = "best average accuracy on our benchmarks"
 PRESETS: dict[str, Preset] = {
     "default": Preset(
@@ -62,6 +73,7 @@ PRESETS: dict[str, Preset] = {
         "The first deep forest: random and completely random forests of 500 trees, averaged.",
         CascadeForestClassifier,
         {"learners": _forests(500), "combine": "mean", "scoring": "accuracy"},
+        _GCFOREST,
     ),
     "mart_cascade": Preset(
         "MART cascade, gcForest-d (Zhang et al.)",
@@ -69,36 +81,42 @@ PRESETS: dict[str, Preset] = {
         "Ant Financial.",
         CascadeForestClassifier,
         _marts(50),
+        _DISTRIBUTED,
     ),
     "mart_cascade_tuned": Preset(
         "MART cascade, gcForest-t (Zhang et al.)",
         "Four different MARTs of 160 to 240 trees per layer; AUC decides when growth stops.",
         CascadeForestClassifier,
         _marts(200),
+        _DISTRIBUTED,
     ),
     "mddf": Preset(
         "mdDF (Lyu, Yang and Zhou)",
         "Layers are weighted and added up so that the margins of all rows approach a target γ.",
         MarginForestClassifier,
         {"learners": _forests(100), **_CHOSEN},
+        _MARGIN,
     ),
     "mddf_sf": Preset(
         "mdDF, same forests",
         "mdDF with four random forests of the same kind.",
         MarginForestClassifier,
         {"learners": [{"kind": "random_forest", "count": 4}], **_CHOSEN},
+        _MARGIN,
     ),
     "mddf_st": Preset(
         "mdDF, stacking",
         "mdDF in which a layer sees only the predictions of the layers before, not the columns.",
         MarginForestClassifier,
         {"learners": _forests(100), "augment": "stack", **_CHOSEN},
+        _MARGIN,
     ),
     "mddf_np": Preset(
         "mdDF, no predictions",
         "mdDF in which a layer sees only the columns, not the predictions of the layers before.",
         MarginForestClassifier,
         {"learners": _forests(100), "augment": "none", **_CHOSEN},
+        _MARGIN,
     ),
     "gcforest_cs": Preset(
         "gcForest-CS, confidence screening (Pang et al.)",
@@ -107,6 +125,7 @@ PRESETS: dict[str, Preset] = {
         ScreenedForestClassifier,
         # Section V of the paper, without scanning: v = 1, three folds, w from 20, 50 and 100.
         {"learners": _forests(100, count=1), "cv": 3},
+        _SCREENING,
     ),
 }
 

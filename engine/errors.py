@@ -3,14 +3,16 @@
 - ``SylvaError``       base of all of them; the command line shows the message, not a traceback
 - ``BadInput``         a node cannot use its data or parameters; the engine adds the node
 - ``Problem``          one thing that is wrong with a pipeline; one subclass for each reason
+- ``Message``          a message with names in it, which a screen replaces by titles
 - ``InvalidPipeline``  all problems of a pipeline, raised together
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
 from engine.text import shown
 
@@ -53,6 +55,114 @@ class CorruptObject(SylvaError):
             f"Stored output {digest[:12]} is damaged: {reason}. It will be computed again."
         )
         self.digest = digest
+
+
+# Messages with names
+
+Side = Literal["input", "output"]
+"""The side of a node that a port is on."""
+
+
+@dataclass(frozen=True)
+class NodeName:
+    """A node in a message."""
+
+    node: str
+
+    def __str__(self) -> str:
+        return shown(self.node)
+
+
+@dataclass(frozen=True)
+class PortName:
+    """An input or an output of a node in a message; ``full`` names the node as well."""
+
+    node: str
+    port: str
+    side: Side
+    full: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.node}.{self.port}" if self.full else shown(self.port)
+
+
+@dataclass(frozen=True)
+class FieldName:
+    """A parameter of a node in a message: ``trees``, ``learners.0.trees``."""
+
+    node: str
+    field: str
+
+    def __str__(self) -> str:
+        return shown(self.field)
+
+
+@dataclass(frozen=True)
+class TypeName:
+    """A node type in a message."""
+
+    type: str
+
+    def __str__(self) -> str:
+        return shown(self.type)
+
+
+Name = NodeName | PortName | FieldName | TypeName
+
+
+@dataclass(frozen=True)
+class Names:
+    """Several names in a message: ``'a', 'b' and 7 more``."""
+
+    names: tuple[Name, ...]
+    separator: str = ", "
+    more: int = 0
+    """How many others are not listed."""
+
+    @classmethod
+    def of(cls, names: Iterable[Name], most: int) -> Names:
+        """Return the first ``most`` of these names."""
+        every = tuple(names)
+        return cls(every[:most], more=max(len(every) - most, 0))
+
+    def written(self, write: Callable[[Name], str]) -> str:
+        """Return the names in a line."""
+        text = self.separator.join(map(write, self.names))
+        return f"{text} and {self.more:,} more" if self.more else text
+
+    def __str__(self) -> str:
+        return self.written(str)
+
+
+class Message(str):
+    """A message with names in it: as text it has the names of the document.
+
+    The template is a text with the keys of ``values`` in curly brackets.
+
+    >>> print(Message("{node} has no input {port}", node=NodeName("a"), port="rows"))
+    'a' has no input rows
+    """
+
+    __slots__ = ("template", "values")
+    template: str
+    values: dict[str, object]
+
+    def __new__(cls, template: str, **values: object) -> Message:
+        """Return the text of the template with its values."""
+        message = super().__new__(cls, template.format_map(values))
+        message.template, message.values = template, values
+        return message
+
+    def written(self, write: Callable[[Name], str]) -> str:
+        """Return the message with each name as ``write`` writes it."""
+        texts = {}
+        for key, value in self.values.items():
+            if isinstance(value, Names | Message):
+                value = value.written(write)
+            elif isinstance(value, NodeName | PortName | FieldName | TypeName):
+                value = write(value)
+            texts[key] = value
+        return self.template.format_map(texts)
 
 
 # Problems of a pipeline

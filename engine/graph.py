@@ -1,7 +1,8 @@
 """Answer which node of a pipeline reads from which, by one networkx graph.
 
 - ``PipelineGraph``  order, upstream, downstream, cycles and paths of a pipeline's nodes
-- ``model_behind``   the node whose model made the predictions that another node evaluates
+- ``model_behind``, ``models_behind``  the node whose model made the predictions that another node
+  evaluates; the same for all nodes
 - ``output_type``    the type of an output port
 
 networkx takes longer to import than the rest of this package, so it is imported on first use.
@@ -99,19 +100,26 @@ class PipelineGraph:
 
 def model_behind(pipeline: Pipeline, catalog: NodeTypes, node: str) -> str | None:
     """Return the node whose model made the predictions that ``node`` evaluates."""
+    return models_behind(pipeline, catalog).get(node)
+
+
+def models_behind(pipeline: Pipeline, catalog: NodeTypes) -> dict[str, str]:
+    """Return for each node the one whose model it uses, directly or by predictions."""
     import networkx as nx
 
     # Against the edges, from an evaluation to the predictions and from these to the model.
     upward: nx.DiGraph[str] = nx.DiGraph()
-    upward.add_node(node)
     for edge in pipeline.edges:
         port_type = output_type(pipeline, catalog, edge.source)
         if port_type in ("model", "predictions"):
             upward.add_edge(edge.target.node, edge.source.node, type=port_type)
-    for target, source in nx.bfs_edges(upward, node):
-        if upward.edges[target, source]["type"] == "model":
-            return source
-    return None
+    behind = {}
+    for node in upward:
+        for target, source in nx.bfs_edges(upward, node):
+            if upward.edges[target, source]["type"] == "model":
+                behind[node] = source
+                break
+    return behind
 
 
 def output_type(pipeline: Pipeline, catalog: NodeTypes, output: PortRef) -> str | None:

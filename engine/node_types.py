@@ -85,7 +85,7 @@ class Branch:
     """One branch of a sweep, for nodes that evaluate and compare."""
 
     subject: str
-    """What is evaluated: the title of the model."""
+    """What is evaluated: the title of the model's type. ``engine.result_names`` shows its label."""
     label: str
     """The values in a few words: ``γ=0.6 trees=50``."""
     values: Mapping[str, JsonValue]

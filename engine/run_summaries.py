@@ -13,7 +13,7 @@ made again from the events. Whether a supervisor still lives is not saved but lo
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,6 +22,7 @@ from engine.events import EventLog, RunRow, SummaryRow
 from engine.node_types import NodeCatalog, load_catalog
 from engine.pipeline import Pipeline
 from engine.pipeline_file import parse
+from engine.result_names import named_report, result_names
 from engine.run_state import LIVE, RunState, apply_events, mark_interrupted_if_dead
 from engine.store import Artifact, Store
 from engine.sweeps import ExpandedPipeline, expand_past
@@ -82,12 +83,13 @@ class RunPipelines:
         self._catalog = catalog
         self._written: dict[str, Pipeline | None] = {}
         self._planned: dict[str, ExpandedPipeline | None] = {}
+        self._names: dict[str, Mapping[str, str]] = {}
 
     def add(self, text: str, pipeline: Pipeline, planned: ExpandedPipeline | None = None) -> None:
         """Remember a pipeline that is parsed already, and perhaps planned."""
         # This is rare, so all are forgotten instead of those that were not used for long.
         if len(self._written) >= MAX_REMEMBERED:
-            self._written, self._planned = {}, {}
+            self._written, self._planned, self._names = {}, {}, {}
         self._written[text] = pipeline
         if planned:
             self._planned[text] = planned
@@ -105,9 +107,22 @@ class RunPipelines:
         """Return the same with its sweeps expanded: a node for each that the run has."""
         if row.document not in self._planned:
             pipeline = self.written(row)
-            catalog = load_catalog() if self._catalog is None else self._catalog
-            self._planned[row.document] = expand_past(pipeline, catalog) if pipeline else None
+            planned = expand_past(pipeline, self._types) if pipeline else None
+            self._planned[row.document] = planned
         return self._planned.get(row.document)
+
+    def names(self, row: RunRow) -> Mapping[str, str]:
+        """Return the names of the run's results by node, as ``result_names`` does."""
+        if row.document not in self._names:
+            written, planned = self.written(row), self.planned(row)
+            known = result_names(written, planned, self._types) if written and planned else {}
+            self._names[row.document] = known
+        return self._names[row.document]
+
+    @property
+    def _types(self) -> NodeCatalog:
+        """The node types that pipelines may use."""
+        return load_catalog() if self._catalog is None else self._catalog
 
 
 def save_summary(log: EventLog, pipelines: RunPipelines, run_id: str) -> RunSummary | None:
@@ -228,7 +243,10 @@ def _report_facts(log: EventLog, pipelines: RunPipelines, run_id: str) -> dict[s
         row = log.run(run_id)
         artifacts = final_reports(pipelines, row, result_state(log, row))
         store = Store(log.workspace)
-        report = main_report([store.open(artifact) for artifact in artifacts.values()])
+        names = pipelines.names(row)
+        report = main_report(
+            [named_report(store.open(each), node, names) for node, each in artifacts.items()]
+        )
     except UNREADABLE:
         return {}
     if report is None:

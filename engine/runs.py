@@ -21,7 +21,7 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -46,6 +46,7 @@ from engine.pipeline import Pipeline
 from engine.pipeline_file import dumps
 from engine.plan import RunOptions, cache_key, check_requested_nodes
 from engine.processes import ProcessId, is_alive
+from engine.result_names import named_report
 from engine.run_state import RunState, apply_events, mark_interrupted_if_dead, run_state
 from engine.run_summaries import (
     UNREADABLE,
@@ -268,6 +269,10 @@ class Runs:
         """Return the pipeline of a run with its sweeps expanded."""
         return self._pipelines.planned(row)
 
+    def names(self, row: RunRow) -> Mapping[str, str]:
+        """Return the names of the run's results by node: the labels that the user gave."""
+        return self._pipelines.names(row)
+
     def pipeline(self, run_id: str) -> Pipeline | None:
         """Return the pipeline of a run as it was planned: with a node for each that the run has."""
         planned = self.planned_pipeline(self.find(run_id))
@@ -286,8 +291,12 @@ class Runs:
         """Open the final reports of a run, by node; those that cannot be read are left out."""
         row = self.find(run_id)
         artifacts = self.final_reports(row, self.results(row))
-        reports = {name: self.open_report(artifact) for name, artifact in artifacts.items()}
-        return {name: report for name, report in reports.items() if report is not None}
+        names, reports = self.names(row), {}
+        for name, artifact in artifacts.items():
+            report = self.open_report(artifact)
+            if report is not None:
+                reports[name] = named_report(report, name, names)
+        return reports
 
     def open_report(self, artifact: Artifact) -> Report | None:
         """Open a report; return None if it was removed or is damaged."""

@@ -36,7 +36,15 @@ from typing import Any, get_args
 from pydantic import BaseModel, JsonValue, ValidationError
 
 from engine.bypass import active_pipeline
-from engine.errors import BadSweep, InvalidPipeline, Problem
+from engine.errors import (
+    BadSweep,
+    FieldName,
+    InvalidPipeline,
+    Message,
+    Names,
+    NodeName,
+    Problem,
+)
 from engine.graph import PipelineGraph
 from engine.node_types import MAX_LABEL, Branch, NodeType, NodeTypes, node_title
 from engine.pipeline import (
@@ -307,11 +315,14 @@ class _Expander:
         return Branch(self._subject(name), _one_line(self._label(name, point)), cells, titles)
 
     def _subject(self, name: str) -> str:
-        """Return what is evaluated: the nearest model above, else the last node with a sweep."""
+        """Return what is evaluated: the nearest model above, else the last node with a sweep.
+
+        It is the title of the type: it is part of a cache key, and a label must not change one.
+        """
         for source in islice(chain.from_iterable(self.graph.layers_above([name])), 1, None):
             if self._makes_model(source):
-                return self._title(source)
-        return self._title(self.axes[name][-1])
+                return self._type_title(source)
+        return self._type_title(self.axes[name][-1])
 
     def _makes_model(self, name: str) -> bool:
         node_type = self.catalog.get(self.pipeline.nodes[name].type)
@@ -319,6 +330,9 @@ class _Expander:
 
     def _title(self, name: str) -> str:
         return node_title(self.pipeline.nodes[name], self.catalog)
+
+    def _type_title(self, name: str) -> str:
+        return self.catalog[self.pipeline.nodes[name].type].title
 
     def _edges(self) -> Iterator[Edge]:
         """Connect all copies of the two ends of each edge that agree about the axes they share."""
@@ -516,10 +530,11 @@ def _effect_problems(pipeline: Pipeline, catalog: NodeTypes, axes: Axes) -> Iter
     for name, own in axes.items():
         node_type = catalog.get(pipeline.nodes[name].type)
         if own and node_type and not node_type.cacheable:
-            message = (
-                f"it would run once for each branch of '{own[-1]}', and each would overwrite the "
+            message = Message(
+                "it would run once for each branch of {node}, and each would overwrite the "
                 "last one; remove it here, and add it again when the best values are found and "
-                "the sweep is removed"
+                "the sweep is removed",
+                node=NodeName(own[-1]),
             )
             yield BadSweep(message, node=name)
 
@@ -532,11 +547,11 @@ def _size_problems(pipeline: Pipeline, axes: Axes, sizes: Mapping[str, int]) -> 
 
     for name, own in axes.items():
         if copies(own) > MAX_BRANCHES:
-            names = " and ".join(f"'{axis}'" for axis in own)
             size = _product_text(sizes[axis] for axis in own)
-            message = (
-                f"the sweeps of {names} meet here in {size} branches; "
-                f"at most {MAX_BRANCHES} are possible. Give fewer values"
+            message = Message(
+                f"the sweeps of {{names}} meet here in {size} branches; "
+                f"at most {MAX_BRANCHES} are possible. Give fewer values",
+                names=Names(tuple(map(NodeName, own)), " and "),
             )
             yield BadSweep(message, node=name)
             return  # all nodes below would have the same problem
@@ -546,8 +561,8 @@ def _size_problems(pipeline: Pipeline, axes: Axes, sizes: Mapping[str, int]) -> 
         edges += copies({*axes.get(edge.source.node, ()), *axes.get(edge.target.node, ())})
     for what, count, most in (("nodes", nodes, MAX_NODES), ("edges", edges, MAX_EDGES)):
         if count > most:
-            message = f"all branches together have {count:,} {what}; at most {most:,} are possible"
-            yield BadSweep(f"{message}. Give fewer values", node=next(iter(sizes)), field="sweep")
+            total = f"all branches together have {count:,} {what}; at most {most:,} are possible"
+            yield BadSweep(f"{total}. Give fewer values", node=next(iter(sizes)), field="sweep")
 
 
 def node_sweep_problems(name: str, node: Node, catalog: NodeTypes) -> Iterator[Problem]:
@@ -603,7 +618,7 @@ def _shape_problems(name: str, node: Node, catalog: NodeTypes) -> Iterator[Probl
         return
     problems = []
     for param, choice in choices.items():
-        for message in _choice_problems(node, param, choice):
+        for message in _choice_problems(name, node, param, choice):
             problems.append(BadSweep(message, node=name, field=_field(sweep, param)))
     yield from problems
     if not problems and branch_count(sweep) > MAX_BRANCHES:
@@ -615,7 +630,7 @@ def _shape_problems(name: str, node: Node, catalog: NodeTypes) -> Iterator[Probl
         yield BadSweep(message, node=name, field="sweep")
 
 
-def _choice_problems(node: Node, param: str, choice: Choice) -> Iterator[str]:
+def _choice_problems(name: str, node: Node, param: str, choice: Choice) -> Iterator[str]:
     """Yield what is wrong with the values of one parameter."""
     assert node.sweep is not None
     if isinstance(choice, Range):
@@ -629,10 +644,13 @@ def _choice_problems(node: Node, param: str, choice: Choice) -> Iterator[str]:
             yield f"{shown(repeated[0])} is there more than once; keep one"
     outer = [other for other in choices_of(node.sweep) if param.startswith(f"{other}.")]
     if outer:
-        yield f"'{outer[0]}' is swept as a whole; keep one of the two"
+        outer_name = FieldName(name, outer[0])
+        yield Message("{outer} is swept as a whole; keep one of the two", outer=outer_name)
     elif not _exists(node, param):
-        first = param.partition(".")[0]
-        yield f"the node has no such parameter; set '{first}' first, or sweep the whole of it"
+        yield Message(
+            "the node has no such parameter; set {first} first, or sweep the whole of it",
+            first=FieldName(name, param.partition(".")[0]),
+        )
 
 
 def _range_problems(choice: Range) -> Iterator[str]:

@@ -3,6 +3,7 @@
 - ``duration``, ``clock``, ``size``, ``counted``  a time span, a moment, bytes, ``3 rows``
 - ``cell``          a value in a table
 - ``shown``, ``listed``, ``suggest``  a value, a list of names, ``did you mean 'table'?``
+- ``closest``       the known name that is most like a word
 - ``lacking``       names that are missing
 - ``shortened``     a text that is cut to a length
 - ``free_name``     a name that is not taken
@@ -112,12 +113,18 @@ def shortened(text: str, longest: int) -> str:
 
 def suggest(word: str, known: Iterable[str], otherwise: str) -> str:
     """Return ``did you mean 'table'?``, or ``otherwise`` when no known name is near."""
+    near = closest(word, known)
+    return f"did you mean {shown(near)}?" if near else otherwise
+
+
+def closest(word: str, known: Iterable[str]) -> str | None:
+    """Return the known name that is most like a word; None when none is near."""
     # The time to compare grows with the square of the length; no name is that long.
     if len(word) > LONGEST_SHOWN:
-        return otherwise
+        return None
     by_lower_case = {name.lower(): name for name in known}
     near = difflib.get_close_matches(word.lower(), by_lower_case, n=1)
-    return f"did you mean {shown(by_lower_case[near[0]])}?" if near else otherwise
+    return by_lower_case[near[0]] if near else None
 
 
 def free_name(stem: str, is_taken: Callable[[str], bool]) -> str:

@@ -26,14 +26,22 @@ from engine.errors import (
     BadSource,
     Cycle,
     DuplicateEdge,
+    FieldName,
     GroupOverlap,
     InvalidPipeline,
+    Message,
     MissingInput,
     MissingParam,
+    Name,
+    Names,
+    NodeName,
+    PortName,
     PortTaken,
     Problem,
     SelfEdge,
+    Side,
     TypeMismatch,
+    TypeName,
     UnknownNode,
     UnknownParam,
     UnknownPort,
@@ -43,7 +51,7 @@ from engine.graph import PipelineGraph
 from engine.node_types import SOURCE_COLUMNS, Columns, NodeParams, NodeType, NodeTypes, Port
 from engine.pipeline import Edge, Node, Pipeline, PortRef
 from engine.pipeline_file import with_values
-from engine.text import explain, listed, shown, suggest
+from engine.text import closest, explain, shown, suggest
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -145,7 +153,7 @@ def type_problem(name: str, node: Node, catalog: NodeTypes) -> UnknownType | Non
     """Return the problem of a node type that is not installed, or ``None``."""
     if node.type in catalog:
         return None
-    near = suggest(node.type, catalog, "`sylva nodes` lists those that are installed")
+    near = suggest(node.type, catalog, "install the package that has it, or delete the node")
     message = f"the node type {shown(node.type)} is not installed; {near}"
     return UnknownType(message, node=name, field="type")
 
@@ -193,9 +201,16 @@ def _param_problem(
             return MissingParam("it needs a value; add one", node=name, field=field)
         case "extra_forbidden":
             known = list(node_type.params.model_fields) if len(path) == 1 else []
-            otherwise = f"its fields are {listed(known, MAX_LISTED)}" if known else "remove it"
-            near = suggest(str(path[-1]), known, otherwise)
-            message = f"'{node_type.name}' has no such field; {near}"
+            fields = {each: FieldName(name, each) for each in known}
+            choice: str = "remove it"
+            if known:
+                names = Names.of(fields.values(), MAX_LISTED)
+                choice = Message("its fields are {names}", names=names)
+            message = Message(
+                "{type} has no such field; {near}",
+                type=TypeName(node_type.name),
+                near=_nearest(str(path[-1]), fields, choice),
+            )
             return UnknownParam(message, node=name, field=field)
     return BadParam(explain(errors), node=name, field=field)
 
@@ -289,7 +304,9 @@ def check_connect(pipeline: Pipeline, catalog: NodeTypes, edge: Edge) -> None:
         raise problem
     back = PipelineGraph(pipeline).path(edge.target.node, edge.source.node)
     if back is not None:
-        message = f"it would close the cycle {_around(back)}; data can flow one way only"
+        message = Message(
+            "it would close the cycle {cycle}; data can flow one way only", cycle=_around(back)
+        )
         raise Cycle(message, node=edge.target.node, edge=edge.names)
 
 
@@ -350,7 +367,10 @@ class EdgeChecker:
             for name in dict.fromkeys(unknown):
                 yield unknown_node(name, self.pipeline, edge.names)
         elif source == target:
-            message = f"it leads from node '{source}' to itself; connect two different nodes"
+            message = Message(
+                "it leads from node {node} to itself; connect two different nodes",
+                node=NodeName(source),
+            )
             yield SelfEdge(message, node=source, edge=edge.names)
         else:
             yield from self._port_problems(edge)
@@ -378,36 +398,66 @@ class EdgeChecker:
             message = "this edge exists already; remove one of the two"
             yield DuplicateEdge(message, node=node, field=port, edge=edge.names)
         elif present and entry and not entry.many:
-            message = (
-                f"the input '{port}' of '{node}' takes one edge and has {present[0]}; "
-                "remove that edge first"
+            message = Message(
+                "the input {port} of {node} takes one edge and has {source}; "
+                "remove that edge first",
+                port=PortName(node, port, "input"),
+                node=NodeName(node),
+                source=PortName(present[0].node, present[0].port, "output", full=True),
             )
             yield PortTaken(message, node=node, field=port, edge=edge.names)
 
 
-def _unknown_port(edge: Edge, end: PortRef, side: str, node_type: NodeType) -> Problem:
+def _unknown_port(edge: Edge, end: PortRef, side: Side, node_type: NodeType) -> Problem:
     """Return the problem of a port that the node does not have, or only on the other side."""
     node, name = end
-    ports, others, other = node_type.inputs, node_type.outputs, "output"
+    other: Side = "output"
+    ports, others = node_type.inputs, node_type.outputs
     if side == "output":
         ports, others, other = node_type.outputs, node_type.inputs, "input"
-    names = [port.name for port in ports]
-    choice = f"its {side}s are {listed(names, MAX_LISTED)}" if names else f"it has no {side}s"
+    names = {port.name: PortName(node, port.name, side) for port in ports}
+    choice: str = f"it has no {side}s"
+    if names:
+        listing = Names.of(names.values(), MAX_LISTED)
+        choice = Message(f"its {side}s are {{names}}", names=listing)
     if name in (port.name for port in others):
-        message = f"'{name}' is an {other} of '{node}', but an {side} is needed here; {choice}"
+        message = Message(
+            f"{{port}} is an {other} of {{node}}, but an {side} is needed here; {{choice}}",
+            port=PortName(node, name, other),
+            node=NodeName(node),
+            choice=choice,
+        )
     else:
-        message = f"node '{node}' has no {side} '{name}'; {suggest(name, names, choice)}"
+        message = Message(
+            f"node {{node}} has no {side} {{port}}; {{near}}",
+            node=NodeName(node),
+            port=PortName(node, name, side),
+            near=_nearest(name, names, choice),
+        )
     return UnknownPort(message, node=node, field=name, edge=edge.names)
+
+
+def _nearest(word: str, known: Mapping[str, Name], otherwise: str) -> str:
+    """Return ``did you mean 'table'?``, or ``otherwise`` when no known name is near."""
+    near = closest(word, known)
+    return Message("did you mean {name}?", name=known[near]) if near else otherwise
 
 
 def _mismatch(edge: Edge, output: Port, entry: Port, target_type: NodeType) -> Problem:
     """Return the problem of an input that does not take the type of the output."""
+    target = edge.target.node
     fitting = [port.name for port in target_type.inputs if port.takes(output.type)]
     taken = _types_of(entry)
-    how = f"connect an output of type {taken}"
+    how: str = f"connect an output of type {taken}"
     if fitting:
-        how = f"use its input {' or '.join(fitting)}"
-    message = f"{edge.source} is of type {output.type}, but {edge.target} takes {taken}; {how}"
+        names = tuple(PortName(target, name, "input") for name in fitting)
+        how = Message("use its input {names}", names=Names(names, " or "))
+    message = Message(
+        f"{{output}} is of type {output.type}, but {{input}} takes {taken}; {{how}}",
+        output=PortName(edge.source.node, output.name, "output", full=True),
+        input=PortName(target, entry.name, "input", full=True),
+        how=how,
+    )
     return TypeMismatch(message, node=edge.target.node, field=edge.target.port, edge=edge.names)
 
 
@@ -432,14 +482,15 @@ def _types_of(port: Port) -> str:
 def _cycles(pipeline: Pipeline) -> Iterator[Problem]:
     """Yield one problem for each group of nodes that wait for each other."""
     for cycle in PipelineGraph(pipeline).cycles():
-        yield Cycle(f"{_around(cycle)} is a cycle; remove one of these edges", node=cycle[0])
+        message = Message("{cycle} is a cycle; remove one of these edges", cycle=_around(cycle))
+        yield Cycle(message, node=cycle[0])
 
 
-def _around(names: list[str]) -> str:
-    """Return a cycle in a line: ``a → b → c → a``."""
-    if len(names) > MAX_LISTED:
-        return " → ".join([*names[: MAX_LISTED - 1], "…", names[0]])
-    return " → ".join([*names, names[0]])
+def _around(names: list[str]) -> Message:
+    """Return a cycle in a line: ``'a' → 'b' → 'c' → 'a'``."""
+    listed = Names(tuple(map(NodeName, names[:MAX_LISTED])), " → ")
+    others = " → …" if len(names) > MAX_LISTED else ""
+    return Message(f"{{names}}{others} → {{first}}", names=listed, first=NodeName(names[0]))
 
 
 # Groups

@@ -99,6 +99,8 @@ class Predictions:
     truth: pa.Array | None = None
     carried: pa.Table | None = None
     """Columns of the scored table that stand beside the predictions: ids, groups, times, chosen."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Digests of columns of the scored table, by name: by these, an evaluation knows its rows."""
 
     FILE: ClassVar = "predictions.arrow"
     TRUTH: ClassVar = "truth"
@@ -125,7 +127,12 @@ class Predictions:
     def save(self, folder: Path) -> None:
         """Write one Arrow file."""
         carried = self.carried.num_columns if self.carried is not None else 0
-        metadata = {"classes": self.classes, "model": self.model, "carried": carried}
+        metadata = {
+            "classes": self.classes,
+            "model": self.model,
+            "carried": carried,
+            "columns": dict(self.columns),
+        }
         _write_arrow(self.to_arrow(), folder / self.FILE, metadata)
 
     @classmethod
@@ -141,7 +148,9 @@ class Predictions:
         probabilities = np.column_stack([data.column(at).to_numpy() for at in range(start, end)])
         truth = data.column(end).combine_chunks() if data.num_columns > end else None
         carried_columns = data.select(range(carried)) if carried else None
-        return cls(probabilities, classes, metadata["model"], truth, carried_columns)
+        # Predictions of earlier versions have no digests.
+        columns = metadata.get("columns", {})
+        return cls(probabilities, classes, metadata["model"], truth, carried_columns, columns)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from engine.errors import BadInput
 from engine.export_python import Snippet, Variables, changed_params, statement
 from engine.node_types import NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.values import Report
+from nodes.models.metric_titles import metric_titles
 
 MetricName = Literal[
     "auc",
@@ -43,8 +44,9 @@ class CompareParams(NodeParams):
     metric: MetricName = Field(
         "auc",
         title="Ranked by",
-        description="The measure that decides the order; evaluations without a value for it come "
+        description="The metric that decides the order; evaluations without a value for it come "
         "last.",
+        json_schema_extra=form_hint(words=metric_titles(MetricName)),
     )
     details: list[Detail] = Field(
         default_factory=list,
@@ -70,7 +72,7 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: CompareParams) -> dict
     if metric != params.metric:
         ctx.log(f"No evaluation has a value for {params.metric}; ranked by {metric} instead.")
     sources = ctx.sources.get("reports", [])
-    names = _unique_names([report.title for report in reports], sources)
+    names = _unique_names([report.title for report in reports])
     columns, titles = _further_columns(ctx, params.details, len(reports))
     order = sorted(range(len(reports)), key=lambda index: _rank(reports[index], metric))
     best = order[0]
@@ -85,6 +87,9 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: CompareParams) -> dict
         "greater_is_better": not lower_is_better(metric),
         "details": list(columns[best]),
     }
+    # By these, names are shown as the labels of nodes are now: `engine.result_names`.
+    if len(sources) == len(reports):
+        data["nodes"] = [sources[index] for index in order]
     if titles:
         data["titles"] = titles
     data["curves"] = [
@@ -128,20 +133,16 @@ def _rank(report: Report, metric: str) -> tuple[bool, float]:
     return False, value if lower_is_better(metric) else -value
 
 
-def _unique_names(titles: list[str], sources: list[str]) -> list[str]:
+def _unique_names(titles: list[str]) -> list[str]:
     """Return a different name for each evaluation.
 
-    A title that occurs once stays as it is. Otherwise the id of the node it came from is added, and
-    a number if that is not enough.
+    A title that occurs once stays as it is. Otherwise a number is added.
     """
-    if len(sources) != len(titles):
-        sources = [str(index + 1) for index in range(len(titles))]
     taken, names = Counter(titles), []
-    for title, source in zip(titles, sources, strict=True):
-        name = title if taken[title] == 1 else f"{title} ({source})"
-        number = 2
-        while name in names:
-            name, number = f"{title} ({source}) {number}", number + 1
+    for title in titles:
+        name, number = title, 1
+        while name in names or (number == 1 and taken[title] > 1):
+            name, number = f"{title} {number}", number + 1
         names.append(name)
     return names
 
@@ -226,7 +227,7 @@ NODE = NodeType(
     title="Compare",
     category="Evaluate",
     summary="A leaderboard of any number of evaluations, ranked by the measure you choose.",
-    version=2,
+    version=3,
     params=CompareParams,
     run=run,
     python=python,

@@ -18,7 +18,9 @@ from engine.errors import BadInput
 from engine.export_python import Expression, Snippet, Variables, statement
 from engine.node_types import NodeContext, NodeParams, SubtaskState, form_hint
 from nodes.models.kinds import Encoding, ModelKind
+from nodes.models.metric_titles import metric_titles
 from nodes.models.training import (
+    FEATURES_PER_SPLIT,
     ClassWeights,
     FoldsBy,
     MinRows,
@@ -49,6 +51,18 @@ Preset = Literal[
     "mddf_np",
     "gcforest_cs",
 ]
+# As in ``deepforest.presets``, which takes a moment to load; a test compares them.
+PRESET_TITLES = {
+    "default": "Best all-round choice",
+    "gcforest": "gcForest (Zhou and Feng)",
+    "mart_cascade": "MART cascade, gcForest-d (Zhang et al.)",
+    "mart_cascade_tuned": "MART cascade, gcForest-t (Zhang et al.)",
+    "mddf": "mdDF (Lyu, Yang and Zhou)",
+    "mddf_sf": "mdDF, same forests",
+    "mddf_st": "mdDF, stacking",
+    "mddf_np": "mdDF, no predictions",
+    "gcforest_cs": "gcForest-CS, confidence screening (Pang et al.)",
+}
 GrowthMetric = Literal[
     "accuracy",
     "balanced_accuracy",
@@ -88,12 +102,22 @@ class ForestLearnerParams(_Learner):
     kind: Literal["random_forest", "completely_random_forest", "extra_trees"] = Field(
         title="Kind",
         description="How trees split: at the best threshold, at a random threshold of a random "
-        "column, or at the best of several random thresholds.",
+        "feature, or at the best of several random thresholds.",
+        json_schema_extra=form_hint(
+            words={
+                "random_forest": "Random forest",
+                "completely_random_forest": "Completely random forest",
+                "extra_trees": "Extra trees",
+            }
+        ),
     )
     max_features: Literal["sqrt", "log2", "all"] | Share = Field(
         "sqrt",
-        title="Columns per split",
-        description="How many columns each split chooses from: a rule, or a share.",
+        title="Features per split",
+        description="How many features each split chooses from.",
+        json_schema_extra=form_hint(
+            words=FEATURES_PER_SPLIT, when={"kind": ("random_forest", "extra_trees")}
+        ),
     )
     min_rows: MinRows = 1
 
@@ -101,7 +125,11 @@ class ForestLearnerParams(_Learner):
 class MartLearnerParams(_Learner):
     """Describe boosted trees among the learners of a layer."""
 
-    kind: Literal["mart"] = Field(title="Kind", description="Gradient-boosted trees by LightGBM.")
+    kind: Literal["mart"] = Field(
+        title="Kind",
+        description="Gradient-boosted trees by LightGBM.",
+        json_schema_extra=form_hint(words={"mart": "MART"}),
+    )
     trees: int = Field(50, ge=1, le=10_000, title="Trees", description="Rounds of boosting.")
     learning_rate: Share = Field(0.1, title="Learning rate", description="Step size of each tree.")
     leaves: int = Field(
@@ -127,11 +155,12 @@ LEARNER_SETTINGS = {
 
 LearnerParams = Annotated[ForestLearnerParams | MartLearnerParams, Field(discriminator="kind")]
 
-HOW_SCORES_ARE_MADE = {
+VALIDATION = {
     "nested": "on rows that no layer has seen",
-    "per_layer": "out-of-fold, as in the papers",
+    "per_layer": "out-of-fold (as in the papers)",
 }
 
+OF_MARGIN = form_hint(when={"preset": "mddf*"}, words={"auto": "automatic"})
 OF_PRESET = {
     **dict.fromkeys(("gamma", "mu", "depth_step"), ("mddf", "mdDF")),
     **dict.fromkeys(("error_share", "tree_growth"), ("gcforest_cs", "confidence screening")),
@@ -145,43 +174,44 @@ class DeepForestParams(NodeParams):
     preset: Preset = Field(
         "default",
         title="Preset",
-        description="Settings to start from: default (best average accuracy on our benchmarks), "
-        "gcForest, the MART cascade of Ant Financial (50 trees; tuned: 200), mdDF and its "
-        "variants (same forests, stacking, no predictions), or gcForest with confidence screening.",
+        description="Settings to start from. Each setting below can be changed.",
+        json_schema_extra=form_hint(words=PRESET_TITLES),
     )
     learners: list[LearnerParams] = Field(
         default_factory=list,
         max_length=20,
-        title="Learners of a layer",
-        description="Kind, count and settings of the learners; empty: those of the preset.",
+        title="Base learners",
+        description="The learners of each layer; empty: those of the preset.",
     )
     resampling: Literal["nested", "per_layer"] | None = Field(
         None,
-        title="How scores are made",
-        description="On rows that no layer has seen (nested): cascades that are blind to one fold "
-        "through all layers are scored on it, then one cascade learns all rows. Or as in the "
-        "papers (per_layer): one cascade; its scores are too good from layer 2 on.",
-        json_schema_extra=form_hint(words=HOW_SCORES_ARE_MADE),
+        title="Validation",
+        description="How layers are scored. On rows that no layer has seen: cascades that leave "
+        "one fold out through all layers are scored on it, then one cascade learns all rows. As "
+        "in the papers: one cascade; its scores are too good from layer 2 on.",
+        json_schema_extra=form_hint(words=VALIDATION),
     )
     class_vectors: Literal["folds", "oob"] | None = Field(
         None,
         title="Class vectors",
-        description="How the class vectors of training rows are computed: by models trained on the "
-        "other folds (folds), or by the trees that did not draw the row (oob: fewer fits, several "
-        "times faster).",
+        description="Which models predict a training row for the next layer: those of the other "
+        "folds, or the trees that did not draw the row (fewer fits, several times faster).",
+        json_schema_extra=form_hint(
+            words={"folds": "from the other folds", "oob": "out of bag (faster)"}
+        ),
     )
     folds: Annotated[int, Field(ge=2, le=50)] | None = Field(
         None,
         title="Folds",
-        description="Number of parts that the training rows are divided into: each part gets its "
-        "class vectors, and with nested its scores, from models that did not see it.",
+        description="Number of parts that the training rows are divided into. Each part is "
+        "predicted by models that did not see it.",
     )
     folds_by: FoldsBy = "auto"
     metric: GrowthMetric | None = Field(
         None,
         title="Metric for growth",
-        description="The metric on held-out rows that decides whether a layer is added. "
-        "recall_at_rate is the recall at the 1 % of the rows with the highest score.",
+        description="The metric on held-out rows that decides whether a layer is added.",
+        json_schema_extra=form_hint(words=metric_titles(GrowthMetric)),
     )
     patience: Annotated[int, Field(ge=1, le=100)] | None = Field(
         None,
@@ -191,60 +221,65 @@ class DeepForestParams(NodeParams):
     tolerance: Annotated[float, Field(ge=0)] | None = Field(
         None,
         title="Tolerance",
-        description="The smallest gain that counts. On rows that no layer has seen (nested), it "
-        "must also be larger than its standard error.",
+        description="The smallest gain that counts. On rows that no layer has seen, it must also "
+        "be larger than its standard error.",
     )
     max_layers: Annotated[int, Field(ge=1, le=100)] | None = Field(
-        None, title="Max. layers", description="Maximum number of layers; growth may stop earlier."
+        None, title="Max layers", description="Maximum number of layers; growth may stop earlier."
     )
     augment: Literal["concat", "stack", "none"] | None = Field(
         None,
         title="Input of the next layer",
-        description="The columns and the class vectors (concat), only the class vectors (stack), "
-        "or only the columns (none).",
+        description="What a layer sees: the features of the table, the predictions (class "
+        "vectors) of the layer before, or both.",
+        json_schema_extra=form_hint(
+            words={
+                "concat": "features and predictions",
+                "stack": "predictions only",
+                "none": "features only",
+            }
+        ),
     )
     gamma: Literal["auto"] | Annotated[float, Field(gt=0, lt=1)] | None = Field(
         None,
         title="Target margin γ",
-        description="mdDF: the margin that all rows should reach. auto tries the paper's values, "
-        "0.7 to 0.95, in one cascade before layer 2 and takes the one with the lowest log loss on "
-        "rows that the cascade has not seen.",
-        json_schema_extra=form_hint(when={"preset": "mddf*"}),
+        description="The margin that all rows should reach. Automatic: tries 0.7 to 0.95 before "
+        "layer 2 and takes the value with the lowest log loss on held-out rows.",
+        json_schema_extra=OF_MARGIN,
     )
     mu: Literal["auto"] | Annotated[float, Field(gt=0)] | None = Field(
         None,
         title="Trade-off μ",
-        description="mdDF: cost of margins above the target, relative to those below. auto tries "
-        "0.01, 0.05 and 0.1 like γ.",
-        json_schema_extra=form_hint(when={"preset": "mddf*"}),
+        description="Cost of margins above the target, relative to those below. Automatic: tries "
+        "0.01, 0.05 and 0.1 as for γ.",
+        json_schema_extra=OF_MARGIN,
     )
     depth_step: Literal["auto"] | Depth | None = Field(
         None,
         title="Depth step",
-        description="mdDF: the depth of the random forests in layer t is this number times "
-        "(t + 1). auto tries 16, 8, 4 and 2 in layer 1 of one cascade, until the log loss on rows "
-        "that the cascade has not seen rises.",
-        json_schema_extra=form_hint(when={"preset": "mddf*"}),
+        description="The depth of the random forests in layer t is this number times (t + 1). "
+        "Automatic: tries 16, 8, 4 and 2 in layer 1, until the log loss on held-out rows rises.",
+        json_schema_extra=OF_MARGIN,
     )
     error_share: Annotated[float, Field(gt=0, lt=1)] | None = Field(
         None,
         title="Error share a",
-        description="Screening: a row leaves after a layer if the layer's error on rows that are "
-        "at least as confident is below this share of its overall error; empty: 1/10 or 1/3, "
-        "depending on the accuracy of the first layer.",
+        description="A row leaves after a layer if the error on rows that are at least as "
+        "confident is below this share of the layer's error. Empty: 1/10 or 1/3, depending on the "
+        "accuracy of layer 1.",
         json_schema_extra=form_hint(when={"preset": "gcforest_cs"}),
     )
     tree_growth: Annotated[float, Field(ge=0, le=100)] | None = Field(
         None,
         title="Growth of trees",
-        description="Screening: the number of trees grows as rows leave, in inverse proportion to "
-        "those that are left, but by at most this share; with 1, to at most twice as many.",
+        description="The number of trees grows as rows leave, by at most this share: with 1, to "
+        "at most twice as many.",
         json_schema_extra=form_hint(when={"preset": "gcforest_cs"}),
     )
     select_features: Annotated[int, Field(ge=1)] | None = Field(
         None,
-        title="Select columns",
-        description="Keep only this many columns before layer 1: the most important ones by MART.",
+        title="Features to keep",
+        description="Keep only this many features before layer 1: the most important ones by MART.",
     )
     seed: Seed = 0
     class_weights: ClassWeights = "none"
@@ -255,13 +290,14 @@ class DeepForestParams(NodeParams):
         for name, (preset, title) in OF_PRESET.items():
             if getattr(self, name) is not None and not self.preset.startswith(preset):
                 raise BadInput(
-                    f"{name} belongs to {title}; choose a preset of {title}, or leave it empty",
+                    f"{type(self).model_fields[name].title} belongs to {title}; choose a preset of "
+                    f"{title}, or leave it empty",
                     field=name,
                 )
         if self.folds_by == "time" and self.resampling == "per_layer":
             raise BadInput(
-                "folds by time need scores on rows that no layer has seen; set How scores are made "
-                "to nested, or Folds by to rows",
+                "later rows can be held out only with a Validation on rows that no layer has seen; "
+                "choose that, or set Folds by to single rows",
                 field="folds_by",
             )
         return self

@@ -12,6 +12,7 @@ highest, if none is set, together with that threshold.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
@@ -22,6 +23,7 @@ from engine.node_types import Columns, NodeContext, NodeParams, NodeType, Port, 
 from engine.text import listed
 from engine.values import Predictions, Report
 from nodes.data.columns import HOW_TO_TARGET
+from nodes.data.row_identity import row_digests
 
 if TYPE_CHECKING:
     import numpy as np
@@ -88,7 +90,8 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: EvaluateParams) -> dic
         )
     else:
         report = _of_many_classes(name, truth, probabilities, predictions.classes)
-    return {"report": report}
+    test_rows = row_digests(truth, predictions.classes, predictions.columns)
+    return {"report": replace(report, data={**report.data, "test_rows": test_rows})}
 
 
 def columns(
@@ -314,7 +317,7 @@ NODE = NodeType(
     category="Evaluate",
     summary="Compares predictions with the known classes: accuracy, AUC, F1, KS, recall at "
     "interrupt rates, curves.",
-    version=1,
+    version=2,
     params=EvaluateParams,
     run=run,
     python=python,

@@ -1,7 +1,7 @@
 """Inspect a deep forest: what each of its layers and learners predicts for the rows of a table.
 
-The table passes through the layers once. Scores and margins are of all rows; t-SNE and single
-predictions are of a sample.
+The table passes through the layers once. Scores and margins are of all rows; t-SNE, the input and
+single predictions are of a sample.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from nodes.models.model import FittedModel, describe_model, load_model
 
 if TYPE_CHECKING:
     import numpy as np
+    import pyarrow as pa
 
     from deepforest.metrics import Metric
     from nodes.inspection.layer_statistics import LayerStatistics
@@ -29,6 +30,10 @@ PASS_SHARE = 0.4
 MAX_FEATURES = 50
 MAX_VECTORS = 100_000_000
 """Most values in the class vectors of the sample."""
+INPUT_COLUMNS = 50
+"""Most columns of the input that are stored; of more columns, the principal components are."""
+INPUT_LIMIT = 3.0
+"""Standard deviations at which values of the input are cut."""
 
 
 class InspectLayersParams(NodeParams):
@@ -71,6 +76,7 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: InspectLayersParams) -
 
     Raise ``BadInput`` if the model is not a deep forest, or if the table does not fit it.
     """
+    from deepforest.inspection import scatter_ratio
     from nodes.inspection.layer_statistics import choose_rows, compute_statistics
     from nodes.inspection.layers import Layers
 
@@ -82,12 +88,14 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: InspectLayersParams) -
     ctx.log(f"{len(rows):,} of {len(truth):,} rows are inspected one by one.")
     metric_name, metric = _growth_metric(model)
     statistics = compute_statistics(ctx, model, table, truth, rows, metric, PASS_SHARE)
-    panels = _panels(ctx, statistics, params)
+    # One dictionary for all chunks, and no metadata: the same rows give the same bytes.
+    sample = table.data.take(rows).unify_dictionaries().combine_chunks()
+    scaled = _scaled_input(model, sample)
+    points = _few_columns(scaled, params.seed)
+    panels = _panels(ctx, statistics, points, params)
     ctx.progress(1.0, "collecting the result")
     cascade = model.estimator
     names = cascade.layer_feature_names(model.encoder.names)
-    # One dictionary for all chunks, and no metadata: the same rows give the same bytes.
-    sample = table.data.take(rows).unify_dictionaries().combine_chunks()
     layers = Layers(
         title=model.title,
         kind=str(model.params.get("preset") or model.kind.name),
@@ -98,16 +106,23 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: InspectLayersParams) -
         records=[record.as_dict() for record in cascade.layer_records_],
         table_rows=len(truth),
         stages=[
-            _stage(layer, statistics, panels[layer], cascade, names[layer], metric)
+            _stage(layer, statistics, panels[layer + 1], cascade, names[layer], metric)
             for layer in range(len(names))
         ],
         rows=rows,
         left_at=statistics.left_at[rows],
         truth=truth[rows],
-        embedding=panels,
+        embedding=panels[1:],
         vectors=statistics.vectors,
         outputs=statistics.outputs,
         sample=sample.replace_schema_metadata(None),
+        input={
+            "columns": scaled.shape[1],
+            "separation": scatter_ratio(panels[0], truth[rows]),
+            "separation_vectors": scatter_ratio(scaled, truth[rows]),
+        },
+        inputs=points,
+        input_embedding=panels[0],
     )
     return {"layers": layers}
 
@@ -187,48 +202,76 @@ def _growth_metric(model: FittedModel) -> tuple[str, Metric | None]:
 # Results
 
 
-def _panels(
-    ctx: NodeContext, statistics: LayerStatistics, params: InspectLayersParams
-) -> np.ndarray:
-    """Return where t-SNE puts the sampled rows after each layer: layers × rows × 2.
+def _scaled_input(model: FittedModel, sample: pa.Table) -> np.ndarray:
+    """Return the columns that the forest reads as numbers on one scale, rows × columns.
 
-    Each panel starts from the one before, so that a reader can follow a point from panel to panel.
+    Trees do not need a scale, distances do: numbers are standardised as in training, categories
+    have a column each.
     """
     import numpy as np
 
+    from nodes.models.encoder import TableEncoder
+
+    matrix = TableEncoder("onehot", model.encoder.columns).transform(sample, "float32")
+    # A pixel that is almost always empty would otherwise count more than all others together.
+    return np.asarray(np.clip(matrix, -INPUT_LIMIT, INPUT_LIMIT))
+
+
+def _few_columns(matrix: np.ndarray, seed: int) -> np.ndarray:
+    """Return the matrix, or its first principal components if it has many columns."""
+    import numpy as np
+
+    # A single row has no principal components.
+    if matrix.shape[1] <= INPUT_COLUMNS or len(matrix) == 1:
+        return matrix
+    from sklearn.decomposition import PCA
+
+    from nodes.models.training import one_blas_thread
+
+    components = min(INPUT_COLUMNS, len(matrix))
+    with one_blas_thread():
+        reduced = PCA(components, random_state=seed).fit_transform(matrix)
+    return np.asarray(reduced, np.float32)
+
+
+def _panels(
+    ctx: NodeContext,
+    statistics: LayerStatistics,
+    inputs: np.ndarray,
+    params: InspectLayersParams,
+) -> np.ndarray:
+    """Return where t-SNE puts the sampled rows: of the input, then after each layer.
+
+    The result is (1 + layers) × rows × 2. Each panel starts from the one before, so that a reader
+    can follow a point from panel to panel.
+    """
+    import numpy as np
+
+    from nodes.inspection.layers import vectors_side_by_side
     from nodes.inspection.tsne import embed, fitting_perplexity
 
     depth, n = len(statistics.layer_sums), len(statistics.rows)
     perplexity = fitting_perplexity(params.perplexity, n)
     if perplexity < params.perplexity:
         ctx.log(f"The perplexity is lowered to {perplexity:.3g}, the most that {n:,} rows allow.")
-    panels = np.zeros((depth, n, 2), np.float32)
-    for layer in range(depth):
-        # The default binds the layer of this turn of the loop.
-        def progress(fraction: float, layer: int = layer) -> None:
-            ctx.progress(
-                PASS_SHARE + (1 - PASS_SHARE) * (layer + fraction) / depth,
-                f"t-SNE of layer {layer + 1} of {depth}",
-            )
+    panels = np.zeros((1 + depth, n, 2), np.float32)
+    left_at = statistics.left_at[statistics.rows]
+    for number in range(1 + depth):
+        what = f"layer {number} of {depth}" if number else "the input"
+
+        # The defaults bind the panel of this turn of the loop.
+        def progress(fraction: float, number: int = number, what: str = what) -> None:
+            done = (number + fraction) / (1 + depth)
+            ctx.progress(PASS_SHARE + (1 - PASS_SHARE) * done, f"t-SNE of {what}")
 
         progress(0.0)
-        before = panels[layer - 1] if layer else None
-        points = _representation(statistics, layer)
-        panels[layer] = embed(points, before, perplexity, params.seed, ctx.threads, progress)
+        if number:
+            before = panels[number - 1]
+            points = vectors_side_by_side(statistics.vectors, left_at, number)
+        else:
+            before, points = None, inputs
+        panels[number] = embed(points, before, perplexity, params.seed, ctx.threads, progress)
     return panels
-
-
-def _representation(statistics: LayerStatistics, layer: int) -> np.ndarray:
-    """Return the class vectors of all learners side by side, one row for each sampled row.
-
-    A row that has left the cascade keeps the vectors of its last layer.
-    """
-    import numpy as np
-
-    last = np.minimum(statistics.left_at[statistics.rows], layer + 1) - 1
-    # rows × learners × classes
-    vectors = statistics.vectors[last, :, np.arange(len(last))]
-    return vectors.reshape(len(last), -1)
 
 
 def _stage(
@@ -241,9 +284,11 @@ def _stage(
 ) -> dict[str, Any]:
     """Return the figures of one layer as plain data, as ``Layers.stages`` describes them."""
     from deepforest.inspection import name_importances, scatter_ratio
+    from nodes.inspection.layers import vectors_side_by_side
 
     sums, fitted = statistics.layer_sums[layer], cascade.cascades_[0].layers[layer]
-    truth = statistics.truth[statistics.rows]
+    truth, left_at = statistics.truth[statistics.rows], statistics.left_at[statistics.rows]
+    vectors = vectors_side_by_side(statistics.vectors, left_at, layer + 1)
     scores = _scores(layer, statistics, metric)
     last = layer + 1 == len(statistics.layer_sums)
     named = name_importances(
@@ -256,7 +301,7 @@ def _stage(
         "learner_scores": scores[1:],
         "agreement": (sums.agreements / max(sums.rows, 1)).tolist(),
         "separation": scatter_ratio(panel, truth),
-        "separation_vectors": scatter_ratio(_representation(statistics, layer), truth),
+        "separation_vectors": scatter_ratio(vectors, truth),
         **_flow(layer, statistics),
         "threshold": None if last else fitted.threshold,
         "importances": [entry._asdict() for entry in named],
@@ -319,11 +364,18 @@ NODE = NodeType(
     category="Evaluate",
     summary="Shows the inside of a deep forest: scores, margins, t-SNE, agreement and importances "
     "of each layer.",
-    version=1,
+    version=2,
     params=InspectLayersParams,
     run=run,
     python=step_call("nodes.steps.inspect_layers"),
     inputs=(Port("model", "model", "Deep forest"), Port("table", "table", "Rows to inspect")),
     outputs=(Port("layers", "layers", "Layers"),),
-    imports=("numpy", "nodes.inspection.layers", "lightgbm", "deepforest.presets", "openTSNE"),
+    imports=(
+        "numpy",
+        "nodes.inspection.layers",
+        "lightgbm",
+        "deepforest.presets",
+        "openTSNE",
+        "sklearn.decomposition",
+    ),
 )

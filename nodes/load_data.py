@@ -29,8 +29,9 @@ from engine.node_types import (
 from engine.values import Table
 from engine.workspace import Files
 from nodes.data import formats
+from nodes.data.columns import KIND_TITLES
 from nodes.data.formats import FileFormat
-from nodes.data.samples import sample_columns, sample_name
+from nodes.data.samples import sample_columns, sample_name, sample_titles, source_title
 from nodes.data.tables import (
     check_columns,
     chosen_types,
@@ -41,16 +42,23 @@ from nodes.data.tables import (
 )
 
 OTHER_SUFFIXES = [suffix for suffix, kind in formats.SUFFIXES.items() if kind not in ("csv", "tsv")]
-TEXT_OPTION = form_hint(
-    when={
-        "format": ("auto", "csv", "tsv"),
-        "source": ("!sample:*", *(f"!*{suffix}" for suffix in OTHER_SUFFIXES)),
-    },
-    folded=True,
-)
-"""Shown only for sources that may be CSV or TSV: not samples, and not named like other formats."""
-FILE_OPTION = form_hint(when={"source": "!sample:*"}, folded=True)
+OF_TEXT_FILES = {
+    "format": ("auto", "csv", "tsv"),
+    "source": ("!sample:*", *(f"!*{suffix}" for suffix in OTHER_SUFFIXES)),
+}
+"""Sources that may be CSV or TSV: not samples, and not named like other formats."""
+OF_FILES = {"source": "!sample:*"}
+TEXT_OPTION = form_hint(when=OF_TEXT_FILES, folded=True)
+FILE_OPTION = form_hint(when=OF_FILES, folded=True)
 FRAUD_OPTION = form_hint(when={"source": "sample:fraud"})
+ROLE_TITLES = {
+    "feature": "feature",
+    "id": "ID",
+    "group": "group",
+    "time": "time",
+    "weight": "row weight",
+    "ignore": "ignored",
+}
 
 
 class LoadDataParams(NodeParams):
@@ -59,60 +67,84 @@ class LoadDataParams(NodeParams):
     source: str = Field(
         "sample:digits",
         title="Source",
-        description="A file in the workspace's data folder, or a sample: "
-        "sample:digits, sample:breast-cancer, sample:wine, sample:iris or sample:fraud.",
+        description="A file in the workspace's data folder, or a sample.",
         min_length=1,
         max_length=4096,
-        json_schema_extra=form_hint(choose="file"),
+        json_schema_extra=form_hint(choose="file", words=sample_titles()),
     )
     target: str | None = Field(
         None,
         title="Target",
-        description="The column with the classes to predict. Empty for a table that is only used "
-        "for predictions; a sample then keeps its own target.",
+        description="The column with the classes to predict. Leave it empty for a table that is "
+        "only used for predictions; a sample then keeps its own target.",
         min_length=1,
         json_schema_extra=form_hint(choose="column"),
     )
     roles: dict[str, Literal["feature", "id", "group", "time", "weight", "ignore"]] = Field(
         default_factory=dict,
         title="Roles",
-        description="What columns are used for, if they are not features: id, group and time are "
-        "copied to the predictions, id and group exactly as written; all rows of a group, such as "
-        "a customer, device or patient, stay together when a model is scored; weight is how much a "
-        "row counts; ignore leaves a column out.",
-        json_schema_extra=form_hint(choose="columns"),
+        description="What columns are used for, if they are not features. IDs, groups and times "
+        "are copied to the predictions. The rows of a group, such as a customer, stay together "
+        "when a model is scored. A row weight is how much a row counts.",
+        json_schema_extra=form_hint(choose="columns", words=ROLE_TITLES),
     )
     types: dict[str, Kind] = Field(
         default_factory=dict,
         title="Types",
-        description="Columns to read as another type than the one that is detected: number, "
-        "category, bool, time or text.",
-        json_schema_extra=form_hint(choose="columns"),
+        description="Columns to read as another type than the one that is detected.",
+        json_schema_extra=form_hint(choose="columns", words=KIND_TITLES),
     )
     missing_target: Literal["error", "drop"] = Field(
         "error",
         title="Rows without a target",
-        description="Stop with an error, or drop the rows whose target is missing.",
-        json_schema_extra=form_hint(folded=True),
+        description="What happens to rows whose target is missing.",
+        json_schema_extra=form_hint(
+            folded=True, words={"error": "stop with an error", "drop": "drop these rows"}
+        ),
     )
     empty_columns: Literal["error", "drop"] = Field(
         "error",
         title="Columns without values",
-        description="Stop with an error, or drop the columns that hold no value at all.",
-        json_schema_extra=FILE_OPTION,
+        description="What happens to columns that hold no value at all.",
+        json_schema_extra=form_hint(
+            when=OF_FILES,
+            folded=True,
+            words={"error": "stop with an error", "drop": "drop these columns"},
+        ),
     )
     format: Literal["auto", "csv", "tsv", "parquet", "arrow", "libsvm"] = Field(
         "auto",
         title="Format",
-        description="Format of the file; auto uses the ending of its name. CSV, TSV and LibSVM may "
-        "be compressed (.gz). Feather files are Arrow files.",
-        json_schema_extra=form_hint(when={"source": "!sample:*"}),
+        description="Format of the file. CSV, TSV and LibSVM may be compressed (.gz).",
+        json_schema_extra=form_hint(
+            when=OF_FILES,
+            folded=True,
+            words={
+                "auto": "from the ending of its name",
+                "csv": "CSV",
+                "tsv": "TSV",
+                "parquet": "Parquet",
+                "arrow": "Arrow or Feather",
+                "libsvm": "LibSVM",
+            },
+        ),
     )
     delimiter: Literal["auto", "comma", "semicolon", "tab", "pipe", "space"] = Field(
         "auto",
         title="Delimiter",
-        description="What separates the values of a CSV file; auto finds it from the first lines.",
-        json_schema_extra=TEXT_OPTION,
+        description="What separates the values of a CSV file.",
+        json_schema_extra=form_hint(
+            when=OF_TEXT_FILES,
+            folded=True,
+            words={
+                "auto": "found from the first lines",
+                "comma": "comma",
+                "semicolon": "semicolon",
+                "tab": "tab",
+                "pipe": "vertical bar",
+                "space": "space",
+            },
+        ),
     )
     encoding: str = Field(
         "utf-8",
@@ -137,7 +169,7 @@ class LoadDataParams(NodeParams):
     )
     max_columns: int = Field(
         8192,
-        title="Max. columns",
+        title="Max columns",
         description="A table with more columns is refused, because this often means that the file "
         "options are wrong.",
         ge=1,
@@ -190,7 +222,7 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: LoadDataParams) -> dic
     with ctx.reading(params.source, "source"):
         table = load(params, ctx.files, ctx.progress)
     rows, width = table.data.shape
-    ctx.log(f"{rows:,} rows, {width:,} columns from {params.source}")
+    ctx.log(f"{rows:,} rows, {width:,} columns from {source_title(params.source)}")
     return {"table": table}
 
 

@@ -37,7 +37,11 @@ class LogisticRegressionParams(NodeParams):
         "zero.",
     )
     max_iter: int = Field(
-        500, ge=1, le=100_000, title="Steps", description="Maximum number of solver steps."
+        500,
+        ge=1,
+        le=100_000,
+        title="Iterations",
+        description="Maximum number of iterations of the solver.",
     )
     class_weights: ClassWeights = "none"
 

@@ -11,6 +11,7 @@ from engine.export_python import step_call
 from engine.node_types import Columns, NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.values import Predictions, Table
 from nodes.data.columns import require_column
+from nodes.data.row_identity import column_digests
 from nodes.models.model import FittedModel, load_model
 
 if TYPE_CHECKING:
@@ -56,7 +57,8 @@ def scored(
     carried = _carried(table, keep)
     truth = None if table.target is None else _truth(table, model.classes)
     probabilities = model.predict_proba(table, threads, progress)
-    return Predictions(probabilities, model.classes, model.title, truth, carried)
+    columns = {} if truth is None else column_digests(table.data)
+    return Predictions(probabilities, model.classes, model.title, truth, carried, columns)
 
 
 def columns(

@@ -18,6 +18,7 @@ from engine.export_python import Expression, Snippet, Variables, statement
 from engine.node_types import NodeContext, NodeParams, form_hint
 from nodes.models.kinds import Encoding, ModelKind, load_array, save_array
 from nodes.models.training import (
+    FEATURES_PER_SPLIT,
     ClassWeights,
     MinRows,
     Seed,
@@ -48,10 +49,9 @@ class ForestParams(NodeParams):
     min_leaf: MinRows = Field(1, json_schema_extra=form_hint(folded=True))
     max_features: Literal["sqrt", "log2", "all"] | Annotated[float, Field(gt=0, le=1)] = Field(
         "sqrt",
-        title="Columns per split",
-        description="How many columns, drawn at random, each split chooses from: a rule, or a "
-        "share of all columns.",
-        json_schema_extra=form_hint(folded=True),
+        title="Features per split",
+        description="How many features, drawn at random, each split chooses from.",
+        json_schema_extra=form_hint(folded=True, words=FEATURES_PER_SPLIT),
     )
     seed: Seed = 0
     class_weights: ClassWeights = "none"

@@ -17,7 +17,7 @@ from pydantic import Field
 from engine.atomic import OLD, swap_folder, write_lock
 from engine.errors import BadInput
 from engine.export_python import step_call
-from engine.node_types import NodeContext, NodeParams, NodeType, Port
+from engine.node_types import NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.values import Report
 from nodes.models.model import CARD, describe_model, model_files
 
@@ -37,7 +37,8 @@ class SaveModelParams(NodeParams):
     if_exists: Literal["replace", "error"] = Field(
         "replace",
         title="If it exists",
-        description="Replace a model of that name, or stop with an error.",
+        description="What happens if there is a model of that name.",
+        json_schema_extra=form_hint(words={"replace": "replace it", "error": "stop with an error"}),
     )
 
 

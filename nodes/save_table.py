@@ -14,9 +14,9 @@ from pydantic import Field
 from engine.atomic import replacing
 from engine.errors import SylvaError
 from engine.export_python import step_call
-from engine.node_types import NodeContext, NodeParams, NodeType, Port
+from engine.node_types import NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.values import Predictions, Report, Table
-from nodes.data.formats import open_writer
+from nodes.data.formats import TITLES, open_writer
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,6 +37,7 @@ class SaveTableParams(NodeParams):
     format: Literal["csv", "parquet", "arrow"] = Field(
         "csv",
         title="Format",
+        json_schema_extra=form_hint(words=TITLES),
         description="CSV opens everywhere; Parquet is small and keeps the types; Arrow is read "
         "fastest.",
     )

@@ -24,7 +24,7 @@ from engine.node_types import (
     form_hint,
 )
 from engine.values import Table
-from nodes.data.columns import require_column
+from nodes.data.columns import KIND_TITLES, require_column
 
 
 class SelectColumnsParams(NodeParams):
@@ -35,6 +35,7 @@ class SelectColumnsParams(NodeParams):
         title="Keep or drop",
         description="Keep only the features chosen below, or drop them. "
         "The target and columns with a role are kept, unless they are dropped by name.",
+        json_schema_extra=form_hint(words={"keep": "keep", "drop": "drop"}),
     )
     columns: list[str] = Field(
         default_factory=list,
@@ -45,10 +46,10 @@ class SelectColumnsParams(NodeParams):
     )
     kinds: list[Kind] = Field(
         default_factory=list,
-        title="Kinds",
-        description="Also choose all features of these kinds: number, category, bool, time or "
-        "text.",
+        title="Types",
+        description="Also choose all features of these types.",
         max_length=5,
+        json_schema_extra=form_hint(words=KIND_TITLES),
     )
 
 

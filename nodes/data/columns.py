@@ -1,5 +1,6 @@
 """Check the columns that settings name: whether they exist, and whether they suit their role.
 
+- ``proposed_target``         the column that is most likely the target
 - ``require_column``          a setting names a column that exists
 - ``check_learnable``         the ``output_columns`` rule of nodes that train: a target and features
 - ``drop_missing_target``     the rows that have a class
@@ -9,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import BadInput
@@ -20,10 +21,26 @@ from engine.values import kind_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
+KIND_TITLES = {
+    "number": "number",
+    "category": "category",
+    "bool": "yes or no",
+    "time": "date or time",
+    "text": "text",
+}
+"""How the types of columns are shown."""
 HOW_TO_TARGET = "set Target in the Load data node, and keep that column"
 MAX_CLASSES = 1_000
 FEW_CLASSES = 10
 """Up to this many classes, a class may have a single row."""
+
+
+TARGET_NAMES = ("target", "label", "class", "y")
+
+
+def proposed_target(names: Iterable[str]) -> str | None:
+    """Return the first column that is named like a target, in any case; None if there is none."""
+    return next((name for name in names if name.strip().lower() in TARGET_NAMES), None)
 
 
 def require_column(name: str, names: Collection[str], *, field: str) -> None:

@@ -4,6 +4,7 @@ A source ``sample:NAME`` means one of them. What is known of a sample without re
 slow import, because every check of a pipeline asks for it.
 
 - ``sample_name``, ``sample_path``, ``sample_columns``  what a source means
+- ``source_title``, ``sample_titles``  a source as it is shown, and all samples
 - ``payments``  the sample ``fraud``: a year of card payments, with columns of every kind
 """
 
@@ -30,6 +31,13 @@ TITLES = {
     "wine": "Wines of three growers",
     "iris": "Iris flowers of three species",
     "fraud": "Generated payments, a few of them fraud",
+}
+SHORT_TITLES = {
+    "digits": "Digits",
+    "breast-cancer": "Breast cancer",
+    "wine": "Wine",
+    "iris": "Iris",
+    "fraud": "Payments",
 }
 
 FRAUD_TARGET = "fraud"
@@ -90,6 +98,17 @@ COUNTRIES = (
     [0.5, 0.12, 0.08, 0.07, 0.08, 0.07, 0.03, 0.02, 0.03],
 )
 DEVICES = (["android", "ios", "windows", "mac", "linux"], [0.4, 0.33, 0.17, 0.08, 0.02])
+
+
+def source_title(source: str) -> str:
+    """Return a source as it is shown: ``Digits (sample)``, or the name of the file."""
+    title = SHORT_TITLES.get(source.removeprefix(PREFIX)) if source.startswith(PREFIX) else None
+    return f"{title} (sample)" if title else source
+
+
+def sample_titles() -> dict[str, str]:
+    """Return the titles of all samples, by their sources."""
+    return {f"{PREFIX}{name}": source_title(f"{PREFIX}{name}") for name in SHORT_TITLES}
 
 
 def sample_name(source: str) -> str | None:

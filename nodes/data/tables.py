@@ -28,7 +28,13 @@ from engine.values import Table, kind_of
 from engine.workspace import Files
 from nodes.data import formats
 from nodes.data.columns import check_classes, check_roles, drop_missing_target, require_column
-from nodes.data.samples import payments, sample_columns, sample_name, sample_path
+from nodes.data.samples import (
+    payments,
+    sample_columns,
+    sample_name,
+    sample_path,
+    source_title,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,7 +63,7 @@ def load(
     ``progress`` gets the share done and a text. Raise ``BadInput`` that names the setting to change
     if the file cannot be read or its columns do not suit the settings.
     """
-    progress(0.0, f"reading {params.source}")
+    progress(0.0, f"reading {source_title(params.source)}")
     if sample_name(params.source) == "fraud":
         data = payments(params.rows, params.fraud_share, params.seed)
     else:

@@ -4,17 +4,19 @@
 inspected rows, and the sampled rows themselves (``sample.arrow``). The same inspection gives the
 same bytes.
 
-- ``Layers``       everything the Inspect page draws; saves itself
-- ``load_layers``  reads a folder, or says what is wrong with it
+- ``Layers``              everything the Inspect page draws; saves itself
+- ``load_layers``         reads a folder, or says what is wrong with it
+- ``vectors_side_by_side``  the class vectors of a layer, one line for each row
 
-Sizes: L kept layers, K learners in each, C classes, n sampled rows. Layers are counted from 1.
+Sizes: L kept layers, K learners in each, C classes, n sampled rows, D columns of the input. Layers
+are counted from 1; 0 is the input.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +29,7 @@ from nodes.models.encoder import MISSING
 from nodes.models.kinds import save_array
 from nodes.models.model import file_hashes, reading_folder, sha256_of
 
-FORMAT, VERSION = "sylva-layers", 1
+FORMAT, VERSION = "sylva-layers", 2
 FILE, SAMPLE = "layers.json", "sample.arrow"
 UNKNOWN = MISSING
 """Class number of a row whose class is not known."""
@@ -39,8 +41,12 @@ ARRAYS: Mapping[str, tuple[str, str]] = {
     "embedding": ("float32", "Ln2"),
     "vectors": ("float32", "LKnC"),
     "outputs": ("float32", "LnC"),
+    "inputs": ("float32", "nD"),
+    "input_embedding": ("float32", "n2"),
 }
 """Type and axes of each array."""
+OPTIONAL = ("inputs", "input_embedding")
+"""Arrays that version 1 does not have."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +90,36 @@ class Layers:
     left."""
     sample: pa.Table
     """The sampled rows, all columns as they were."""
+    input: dict[str, Any] = field(default_factory=dict)
+    """Figures of the input: its number of ``columns``, and separation and separation_vectors as in
+    ``stages``. It is empty in version 1, which has no arrays of the input."""
+    inputs: np.ndarray | None = None
+    """The rows as numbers on one scale (n × D), see ``inspect_layers``."""
+    input_embedding: np.ndarray | None = None
+    """t-SNE of ``inputs`` (n × 2), where the first layer's panel begins."""
+
+    @property
+    def panels(self) -> list[int]:
+        """Return the numbers of the panels: 0 for the input if it is stored, then the layers."""
+        layers = list(range(1, len(self.stages) + 1))
+        return layers if self.input_embedding is None else [0, *layers]
+
+    def panel(self, number: int) -> np.ndarray:
+        """Return where t-SNE puts the rows (n × 2): in the input if ``number`` is 0, else after a
+        layer."""
+        if number:
+            return np.asarray(self.embedding[number - 1])
+        if self.input_embedding is None:
+            raise ValueError("this inspection has no map of the input")
+        return self.input_embedding
+
+    def representation(self, number: int) -> np.ndarray:
+        """Return what a panel arranges, one line for each row: the input, or class vectors."""
+        if number:
+            return vectors_side_by_side(self.vectors, self.left_at, number)
+        if self.inputs is None:
+            raise ValueError("this inspection does not have the input")
+        return self.inputs
 
     def output(self, layer: int) -> np.ndarray:
         """Return the probabilities of each row after ``layer`` (from 1), n × C.
@@ -110,7 +146,8 @@ class Layers:
     def save(self, folder: Path) -> None:
         """Write everything into an empty folder."""
         for name, (kind, _) in ARRAYS.items():
-            save_array(folder, name, np.ascontiguousarray(getattr(self, name), kind))
+            if getattr(self, name) is not None:
+                save_array(folder, name, np.ascontiguousarray(getattr(self, name), kind))
         with (
             pa.OSFile(str(folder / SAMPLE), "wb") as sink,
             pa.ipc.new_file(sink, self.sample.schema) as writer,
@@ -124,6 +161,17 @@ class Layers:
         }
         text = json.dumps(data, ensure_ascii=False, allow_nan=False)
         (folder / FILE).write_text(text + "\n", encoding="utf-8", newline="\n")
+
+
+def vectors_side_by_side(vectors: np.ndarray, left_at: np.ndarray, layer: int) -> np.ndarray:
+    """Return the class vectors of all learners after ``layer`` (from 1), one line for each row.
+
+    ``vectors`` are L × K × n × C. A row that has left the cascade keeps those of its last layer.
+    """
+    last = np.minimum(left_at, layer) - 1
+    # rows × learners × classes
+    chosen = vectors[last, :, np.arange(len(last))]
+    return chosen.reshape(len(last), -1)
 
 
 SMALL = [each.name for each in fields(Layers) if each.name not in ARRAYS and each.name != "sample"]
@@ -142,8 +190,11 @@ def load_layers(folder: Path) -> Layers:
             # Only the last part of a name: it must not lead out of the folder.
             if sha256_of(folder / Path(name).name) != digest:
                 raise ValueError(f"{name} was changed after it was saved")
+        if data["version"] == 1:
+            data["input"] = {}
         parts: dict[str, Any] = {name: data[name] for name in SMALL}
-        parts |= {name: _load_array(folder, name) for name in ARRAYS}
+        stored = [name for name in ARRAYS if name not in OPTIONAL or f"{name}.npy" in data["files"]]
+        parts |= {name: _load_array(folder, name) for name in stored}
         sample = pa.ipc.open_file(pa.memory_map(str(folder / SAMPLE))).read_all()
         layers = Layers(**parts, sample=sample)
         _check(layers)
@@ -195,9 +246,14 @@ def _check(layers: Layers) -> None:
         raise ValueError("its names are not texts")
     depth, n, n_classes = len(layers.stages), len(layers.rows), len(layers.classes)
     sizes = {"L": depth, "K": len(layers.learners), "C": n_classes, "n": n, "2": 2}
+    if layers.inputs is not None:
+        sizes["D"] = layers.inputs.shape[1]
     for name, (_, axes) in ARRAYS.items():
-        if getattr(layers, name).shape != tuple(sizes[axis] for axis in axes):
+        array = getattr(layers, name)
+        if array is not None and array.shape != tuple(sizes[axis] for axis in axes):
             raise ValueError(f"{name}.npy has the wrong size")
+    if (layers.inputs is None) != (layers.input_embedding is None):
+        raise ValueError("it has only a part of the input")
     if not (depth and n) or layers.sample.num_rows != n or len(layers.records) < depth:
         raise ValueError("its parts do not fit each other")
     if layers.left_at.min() < 1 or layers.left_at.max() > depth:

@@ -38,10 +38,11 @@ ClassWeights = Annotated[
     Literal["none", "balanced"] | dict[str, PositiveFloat],
     Field(
         title="Class weights",
-        description="Weight of the rows of each class: all rows equal (none), the same total for "
-        "every class (balanced), or a number for each class you name and 1 for the others. Only "
-        "the ratios matter.",
-        json_schema_extra=form_hint(choose="class"),
+        description="Weight of the rows of each class: all equal, the same total for every class, "
+        "or a number for each class you name and 1 for the others. Only the ratios matter.",
+        json_schema_extra=form_hint(
+            choose="class", words={"none": "all rows equal", "balanced": "balanced classes"}
+        ),
     ),
 ]
 """Annotation of the parameter ``class_weights``; its default is ``"none"``."""
@@ -50,9 +51,16 @@ FoldsBy = Annotated[
     Literal["auto", "rows", "group", "time"],
     Field(
         title="Folds by",
-        description="What is held out to score the model: single rows (rows), all rows of a group "
-        "such as a customer (group), or all later rows (time). With auto, the roles of the columns "
-        "decide.",
+        description="What is held out to score the model: single rows, all rows of a group such "
+        "as a customer, or all later rows. By default the roles of the columns decide.",
+        json_schema_extra=form_hint(
+            words={
+                "auto": "as the roles say",
+                "rows": "single rows",
+                "group": "groups",
+                "time": "later rows",
+            }
+        ),
     ),
 ]
 """Annotation of the parameter ``folds_by``; its default is ``"auto"``."""
@@ -67,11 +75,14 @@ Seed = Annotated[
     ),
 ]
 
+FEATURES_PER_SPLIT = {"sqrt": "√ features", "log2": "log₂ features", "all": "all features"}
+"""How the choices for features per split are shown."""
+
 MinRows = Annotated[
     int,
     Field(
         ge=1,
-        title="Min. rows per leaf",
+        title="Min rows per leaf",
         description="Minimum number of training rows in a leaf.",
     ),
 ]

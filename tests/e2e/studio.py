@@ -146,6 +146,11 @@ class Studio(Tab):
                 return
         self.saved(holds, 0)
 
+    def unfold(self, title: str, label: str) -> None:
+        """Open a folded part of the form, until a field in it is there."""
+        part = self.panel.locator("summary").get_by_text(title, exact=True)
+        self.click_until(part, self.field(label).is_visible, title)
+
     def expect_states(self, seconds: float = PATIENCE, **states: str) -> None:
         """``finished`` is done or cached: another test may have made the same."""
         for node, state in states.items():

@@ -53,14 +53,14 @@ def test_five_steps_are_built_by_mouse_set_run_and_judged(studio: Studio):
             lambda pipeline, count=count: [edge.names for edge in pipeline.edges] == WIRES[:count]
         )
     studio.choose("deep-forest")
-    studio.button("Change the learners").click()
-    trees = studio.panel.get_by_label("Trees", exact=True)
-    trees.first.fill("20")
-    trees.first.press("Enter")
+    studio.unfold("Learner 1", "Trees")
+    studio.fill("Trees", "20")
     studio.saved(
-        lambda pipeline: pipeline.nodes["deep-forest"].params["learners"][0].get("trees") == 20
+        lambda pipeline: (
+            pipeline.nodes["deep-forest"].params.get("learners", [{}])[0].get("trees") == 20
+        )
     )
-    remove = studio.panel.get_by_role("button", name="Remove", exact=True)
+    remove = studio.panel.get_by_role("button", name=re.compile("^Remove learner"))
     for left in (3, 2, 1):
         remove.last.click()
         studio.saved(
@@ -69,8 +69,9 @@ def test_five_steps_are_built_by_mouse_set_run_and_judged(studio: Studio):
             )
         )
         expect(remove).to_have_count(left)  # the form is drawn anew
+    studio.unfold("Layers", "Max layers")
     studio.fill_until(
-        "Max. layers",
+        "Max layers",
         "1",
         lambda pipeline: pipeline.nodes["deep-forest"].params.get("max_layers") == 1,
     )
@@ -221,7 +222,8 @@ def test_a_setting_is_undone_and_redone_and_a_wrong_one_is_marked_and_costs_noth
     badge = studio.node("forest").locator(".step-problems")
     studio.choose("forest")
     assert badge.count() == 0
-    studio.fill("Max. layers", "a lot")
+    studio.unfold("Layers", "Max layers")
+    studio.fill("Max layers", "a lot")
     studio.saved(lambda pipeline: pipeline.nodes["forest"].params.get("max_layers") == "a lot")
     expect(badge).to_be_visible()
     expect(studio.button("1 problem")).to_be_visible()
@@ -230,7 +232,7 @@ def test_a_setting_is_undone_and_redone_and_a_wrong_one_is_marked_and_costs_noth
     studio.fill("Patience", "2")
     pipeline = studio.saved(lambda pipeline: pipeline.nodes["forest"].params.get("patience") == 2)
     assert pipeline.nodes["forest"].params["max_layers"] == "a lot"
-    studio.fill("Max. layers", "3")
+    studio.fill("Max layers", "3")
     studio.saved(lambda pipeline: pipeline.nodes["forest"].params.get("max_layers") == 3)
     expect(badge).to_have_count(0)
     expect(studio.page.locator(".st-key-problems")).to_have_count(0)

@@ -36,8 +36,8 @@ def forest(**params: Any) -> Pipeline:
             forest(learners=[{"kind": "mart"}, {"kind": "mart", "trees": 5}]),
             forest(learners=[{"kind": "mart"}]),
             [
-                ("Learners of a layer · 2 · kind", "mart", "–"),
-                ("Learners of a layer · 2 · trees", "5", "–"),
+                ("Base learners · 2 · kind", "mart", "–"),
+                ("Base learners · 2 · trees", "5", "–"),
             ],
         ),
         (mart(odd={"low": 1}), mart(odd={"low": 2}), [("odd.low", "1", "2")]),
@@ -76,7 +76,7 @@ def test_settings_and_nodes_that_differ(
             {"grid": {"gamma": [0.5], "preset": ["mddf", "default"]}},
             "γ: 0.5; preset: mddf, default",
         ),
-        ({"grid": {"learners.0.min_rows": [1, 5]}}, "min. rows per leaf: 1, 5"),
+        ({"grid": {"learners.0.min_rows": [1, 5]}}, "min rows per leaf: 1, 5"),
         ({"random": {"gamma": {"from": 0.1, "to": 0.9}}, "trials": 4}, "γ: 0.1 to 0.9; 4 drawn"),
     ],
 )

@@ -77,7 +77,7 @@ def test_the_papers_way_cannot_hold_out_by_time(ctx: NodeContext) -> None:
     forest = grow(listening, customers(day="time"), resampling="per_layer")
     assert forest.layer_records_[0].scored_on == "out_of_fold"
     assert any("not on the latest" in line for line in said)
-    with refused(field="folds_by", naming=["nested", "Folds by"]):
+    with refused(field="folds_by", naming=["Validation", "Folds by"]):
         DeepForestParams(folds_by="time", resampling="per_layer")
 
 

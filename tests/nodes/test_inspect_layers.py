@@ -19,7 +19,7 @@ from engine.values import Folder, Table
 from nodes import deep_forest, evaluate, inspect_layers, mart, predict
 from nodes.inspection import layer_statistics, tsne
 from nodes.inspection.layer_statistics import MarginSummary, choose_rows
-from nodes.inspection.layers import UNKNOWN, Layers, load_layers
+from nodes.inspection.layers import ARRAYS, UNKNOWN, Layers, load_layers
 from nodes.inspection.tsne import embed, fitting_perplexity
 from tests.expect import refused
 from tests.nodes.conftest import make_context
@@ -205,7 +205,7 @@ def test_blocks_and_threads_change_nothing(
         layer_statistics, "ROWS_AT_ONCE", 3
     )  # so few that all of a block may leave early
     parts = look(make_context(tmp_path, threads=3), screened, rest)
-    for name in ("rows", "left_at", "truth", "embedding", "vectors", "outputs"):
+    for name in ARRAYS:
         np.testing.assert_array_equal(getattr(parts, name), getattr(whole, name))
     for one, other in zip(parts.stages, whole.stages, strict=True):
         for name in (
@@ -415,6 +415,42 @@ def test_the_sampled_rows_are_those_of_the_table(
     ).to_pylist()
 
 
+def test_the_input_is_on_one_scale_and_is_the_first_panel(
+    ctx: NodeContext, margin_forest: Folder, rest: Table
+) -> None:
+    layers = look(ctx, margin_forest, rest)
+    assert layers.panels == [0, *(stage["number"] for stage in layers.stages)]
+    assert layers.input["columns"] == 64, "one for each pixel"
+    assert layers.representation(0).shape == (60, 50), "principal components of many columns"
+    assert layers.panel(0).shape == (60, 2) and np.isfinite(layers.panel(0)).all()
+    assert layers.input["separation"] == pytest.approx(scatter_ratio(layers.panel(0), layers.truth))
+    assert layers.input["separation_vectors"] > layers.stages[-1]["separation_vectors"]
+
+
+def test_numbers_are_standardised_and_cut_and_categories_have_a_column_each(
+    ctx: NodeContext, tmp_path: Path
+) -> None:
+    sizes = [float(size) for size in range(39)] + [1e6]
+    data = {"size": sizes, "kind": ["a", "b"] * 20, "class": ["no"] * 20 + ["yes"] * 20}
+    table = Table(pa.table(data), "class")
+    model = grow(tmp_path, table, learners=LEARNERS[:1], max_layers=1)
+    layers = look(ctx, model, table, rows=40)
+    values = layers.representation(0)
+    assert layers.input["columns"] == 3 and values.shape == (40, 3)
+    assert values[39, 0] == 3 and (np.diff(values[:39, 0]) > 0).all()
+    assert values[:4, 1:].tolist() in ([[1, 0], [0, 1]] * 2, [[0, 1], [1, 0]] * 2)
+
+
+def test_a_row_that_left_keeps_the_vectors_of_its_last_layer(
+    ctx: NodeContext, screened: Folder, rest: Table
+) -> None:
+    layers = look(ctx, screened, rest, rows=1_000)
+    gone = np.flatnonzero(layers.left_at == 1)
+    assert len(gone)
+    np.testing.assert_array_equal(layers.representation(2)[gone], layers.representation(1)[gone])
+    assert np.isfinite(layers.representation(len(layers.stages))).all()
+
+
 def test_a_panel_begins_where_the_one_before_ended() -> None:
     rng = np.random.default_rng(0)
     points = np.repeat(np.eye(3), 20, axis=0) + rng.normal(scale=0.05, size=(60, 3))
@@ -468,9 +504,11 @@ def test_layers_survive_being_kept(seen: Layers, kept: Path) -> None:
         "records",
         "table_rows",
         "stages",
+        "input",
+        "panels",
     ):
         assert getattr(back, name) == getattr(layers, name)
-    for name in ("rows", "left_at", "truth", "embedding", "vectors", "outputs"):
+    for name in ARRAYS:
         np.testing.assert_array_equal(getattr(back, name), getattr(layers, name))
     assert back.sample.equals(layers.sample)
     assert back.predicted(2).tolist() == layers.predicted(2).tolist()
@@ -489,6 +527,25 @@ def resave(folder: Path, name: str, array: np.ndarray) -> None:
     rewrite(folder, files=about["files"] | {f"{name}.npy": sha256_of(folder / f"{name}.npy")})
 
 
+def forget(folder: Path, name: str) -> None:
+    """Remove an array as if it had never been saved."""
+    (folder / f"{name}.npy").unlink()
+    files = json.loads((folder / "layers.json").read_text())["files"]
+    rewrite(folder, files={file: each for file, each in files.items() if file != f"{name}.npy"})
+
+
+def test_layers_of_version_1_open_without_the_input(seen: Layers, kept: Path) -> None:
+    for name in ("inputs", "input_embedding"):
+        forget(kept, name)
+    about = json.loads((kept / "layers.json").read_text())
+    del about["input"]
+    (kept / "layers.json").write_text(json.dumps(about | {"version": 1}))
+    back = load_layers(kept)
+    assert back.panels == list(range(1, len(seen.stages) + 1)) and back.input == {}
+    np.testing.assert_array_equal(back.panel(1), seen.panel(1))
+    np.testing.assert_array_equal(back.representation(1), seen.representation(1))
+
+
 @pytest.mark.parametrize(
     ("damage", "naming"),
     [
@@ -498,12 +555,15 @@ def resave(folder: Path, name: str, array: np.ndarray) -> None:
             lambda folder: (folder / "layers.json").write_text('{"format": "sylva-model"}'),
             ["layers.json"],
         ),
-        (lambda folder: rewrite(folder, version=2), ["version 2", "up to 1"]),
+        (lambda folder: rewrite(folder, version=3), ["version 3", "up to 2"]),
         (lambda folder: rewrite(folder, version="1"), ["version '1'"]),
         (lambda folder: rewrite(folder, classes=[1, 2]), ["texts"]),
         (lambda folder: rewrite(folder, stages=[]), [".npy", "size"]),
         (lambda folder: rewrite(folder, table_rows=float("nan")), ["NaN"]),
         (lambda folder: (folder / "vectors.npy").unlink(), ["vectors.npy"]),
+        (lambda folder: (folder / "inputs.npy").unlink(), ["inputs.npy"]),
+        (lambda folder: forget(folder, "inputs"), ["a part of the input"]),
+        (lambda folder: resave(folder, "input_embedding", np.zeros((12, 3), "f4")), ["size"]),
         (lambda folder: (folder / "rows.npy").write_bytes(b"x"), ["rows.npy"]),
         (lambda folder: resave(folder, "rows", np.arange(12.0)), ["rows.npy", "float64"]),
         (lambda folder: resave(folder, "rows", np.arange(11)), [".npy", "size"]),

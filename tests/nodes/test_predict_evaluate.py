@@ -398,14 +398,15 @@ class TestCompare:
         ("titles", "sources", "names"),
         [
             (["a", "b"], ["n1", "n2"], ["a", "b"]),
-            (["MART", "MART", "LR"], ["n1", "n2", "n3"], ["MART (n1)", "MART (n2)", "LR"]),
-            (["a", "a"], ["n", "n"], ["a (n)", "a (n) 2"]),
-            (["a (n)", "a", "a"], ["m", "n", "o"], ["a (n)", "a (n) 2", "a (o)"]),
+            (["MART", "MART", "LR"], ["n1", "n2", "n3"], ["MART 1", "MART 2", "LR"]),
+            (["a", "a"], ["n", "n"], ["a 1", "a 2"]),
+            (["a 1", "a", "a"], ["m", "n", "o"], ["a 1", "a 2", "a 3"]),
         ],
     )
     def test_names_are_unique(self, tmp_path, titles, sources, names):
         report = self.board(tmp_path, [evaluation(title, auc=0.5) for title in titles], sources)
         assert [row["name"] for row in report.rows] == names
+        assert report.data["nodes"] == sources
 
     def test_other_reports_are_refused(self, tmp_path):
         with refused(naming=["'Saved'", "saved-model"]):

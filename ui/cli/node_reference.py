@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from engine.node_types import NodeType, Port
+from engine.node_types import FORM, NodeType, Port
 from ui.cli.output import print_table
 
 
@@ -81,6 +81,11 @@ def _params(node_type: NodeType) -> Iterator[dict[str, str]]:
         if not field.is_required():
             default = _default(field.get_default(call_default_factory=True))
         what = f"{field.title}: {field.description}" if field.title else field.description or ""
+        extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
+        hint: Any = extra.get(FORM, {})
+        values = [f"`{value}` ({words})" for value, words in hint.get("words", {}).items()]
+        if values:
+            what = f"{what} Values: {', '.join(values)}."
         yield {"setting": name, "default": default, "what it does": what}
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import CorruptObject
+from engine.result_names import named_report
 from engine.store import Artifact
 from engine.text import cell, clock, duration, failure_line, readable, size
 from engine.values import kind_of
@@ -96,10 +97,11 @@ def reports(runs: Runs, state: RunState) -> dict[str, Report]:
 
     Print which of them are damaged.
     """
-    opened = {}
-    for name, artifact in runs.final_reports(runs.find(state.id), state).items():
+    opened, row = {}, runs.find(state.id)
+    names = runs.names(row)
+    for name, artifact in runs.final_reports(row, state).items():
         try:
-            opened[name] = runs.store.open(artifact)
+            opened[name] = named_report(runs.store.open(artifact), name, names)
         except CorruptObject as error:
             print(f"Node '{name}': {error} Run the pipeline again.", file=sys.stderr)
     return opened
@@ -196,9 +198,12 @@ def node_details(runs: Runs, state: RunState, name: str) -> dict[str, Any]:
     """Return all that is known of a node of a run, with the end of its log, as plain data."""
     node = state.nodes[name]
     path = runs.workspace.node_log(state.id, name)
-    outputs = {
-        port: _output_facts(runs, Artifact.from_dict(data)) for port, data in node.outputs.items()
-    }
+    names, outputs = runs.names(runs.find(state.id)), {}
+    for port, data in node.outputs.items():
+        shown = _output_facts(runs, Artifact.from_dict(data))
+        if "report" in shown:
+            shown["report"] = vars(named_report(shown["report"], name, names))
+        outputs[port] = shown
     lines = path.read_text(errors="replace").splitlines() if path.is_file() else []
     pipeline = runs.pipeline(state.id)
     written = pipeline.nodes.get(name) if pipeline else None
@@ -241,7 +246,7 @@ def _output_facts(runs: Runs, output: Artifact) -> dict[str, Any]:
             dict(zip(row, map(_plain, row.values()), strict=True)) for row in preview
         ]
     elif output.type == "report":
-        facts["report"] = vars(value)
+        facts["report"] = value
     return facts
 
 

@@ -21,6 +21,7 @@ SETTINGS = {
     # MB. An upload is held in memory until it is copied, see nodes/data/files.py.
     "server.maxUploadSize": 1024,
     "server.showEmailPrompt": False,
+    "server.headless": True,
     "logger.hideWelcomeMessage": True,
     "logger.level": "warning",
     "browser.gatherUsageStats": False,
@@ -78,9 +79,10 @@ def serve(port: int, *, browser: bool) -> None:
     # Imported late: Streamlit takes a second to load, and a wrong option should not wait for it.
     from ui.studio import streamlit_compat
 
-    settings = {**SETTINGS, "server.port": port, "server.headless": not browser}
-    print(f"Sylva is at http://{ADDRESS}:{port}  (Ctrl+C stops it; runs continue)", flush=True)
-    streamlit_compat.serve(Path(__file__).with_name("app.py"), settings)
+    settings, address = {**SETTINGS, "server.port": port}, f"http://{ADDRESS}:{port}"
+    print(f"Sylva is at {address}  (Ctrl+C stops it; runs continue)", flush=True)
+    script = Path(__file__).with_name("app.py")
+    streamlit_compat.serve(script, settings, browser=address if browser else None)
 
 
 if __name__ == "__main__":

@@ -17,9 +17,10 @@ from engine.pipeline_library import Library
 from engine.text import counted, size
 from engine.values import Table
 from nodes.data import formats
+from nodes.data.columns import proposed_target
 from nodes.data.files import DataFile, delete_file, list_files
 from nodes.data.formats import FileFormat
-from nodes.data.samples import PREFIX, TITLES, sample_columns, sample_name
+from nodes.data.samples import PREFIX, SHORT_TITLES, TITLES, sample_columns, sample_name
 from nodes.data.tables import Preview, count_classes, preview
 from nodes.load_data import preview_params
 from ui.studio import links
@@ -41,13 +42,6 @@ from ui.studio.widgets import (
 )
 
 ADDRESS = "file"
-SAMPLE_TITLES = {
-    "digits": "Digits",
-    "breast-cancer": "Breast cancer",
-    "wine": "Wine",
-    "iris": "Iris",
-    "fraud": "Payments",
-}
 MAX_DOWNLOAD = 100_000_000
 """Bytes up to which a file is offered for download: it passes through memory."""
 NEW_PIPELINE = "data-made"
@@ -120,7 +114,7 @@ def _draw_samples(chosen: str | None) -> None:
     """Draw buttons for the tables that come with the studio."""
     st.caption("Tables that come with the studio")
     with st.container(horizontal=True, gap="small"):
-        for name, title in SAMPLE_TITLES.items():
+        for name, title in SHORT_TITLES.items():
             source = f"{PREFIX}{name}"
             looks: Literal["primary", "secondary"] = "primary" if source == chosen else "secondary"
             choose = partial(st.query_params.from_dict, {ADDRESS: source})
@@ -225,7 +219,7 @@ def _choose_target(source: str, seen: Preview) -> str | None:
     """Draw the choice of the target column; return None if none is chosen."""
     names: list[str] = seen.data.column_names
     chosen, key = st.query_params.get(TARGET), f"data-target-{source}"
-    default = chosen if chosen in names else default_target(source)
+    default = chosen if chosen in names else default_target(source) or proposed_target(names)
     index = names.index(default) if default in names else None
     hint = "Choose the column to predict"
     return st.selectbox(

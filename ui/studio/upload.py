@@ -61,16 +61,17 @@ def draw_upload(key: str = "data") -> str | None:
     """Draw the upload of a file, and save the one that was sent.
 
     Return the name of the file once it is saved. ``key`` distinguishes the uploads of several
-    pages.
+    pages; the message that the file was added is saved under it.
     """
     number = st.session_state.get(f"{ROUND}-{key}", 0)
     sent = st.file_uploader(
         "Add a table",
         key=f"{key}-upload-{number}",
         max_upload_size=MAX_UPLOAD_MEGABYTES,
-        help="CSV, TSV, Parquet, Arrow, Feather or LibSVM; text files may be compressed (.gz). "
-        "The file is copied into the data folder of the workspace. "
-        "Copy larger files there by hand.",
+    )
+    st.caption(
+        "CSV, TSV, Parquet, Arrow, Feather or LibSVM; text files may be compressed (.gz). The file "
+        "is copied into the workspace."
     )
     if sent is None:
         st.session_state.pop(f"{UPLOAD}-{key}", None)
@@ -138,7 +139,7 @@ def _try(sent: UploadedFile, upload: Upload, key: str) -> bool:
         st.session_state.pop(f"{UPLOAD}-{key}", None)
         # The uploader cannot be emptied, so the next drawing gets a new one.
         st.session_state[f"{ROUND}-{key}"] = st.session_state.get(f"{ROUND}-{key}", 0) + 1
-        flash("data", f"{save_as.name} was added ({size(sent.size)}).")
+        flash(key, f"{save_as.name} was added ({size(sent.size)}).")
         return True
     finally:
         # In every case: a bar that stays would look like an upload that hangs.

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 import pytest
 
 from tests.ui.studio.inspect.lab import HOSTILE, RECORDS, margin_record, record, small
 from tests.ui.studio.test_plots import drawn, texts
 from ui.studio import plots
-from ui.studio.plots.layers import HELD_OUT, TABLE, top_features
+from ui.studio.plots.layers import (
+    FADED,
+    HELD_OUT,
+    LAYER_COLOURS,
+    TABLE,
+    MarginSeries,
+    layer_colour,
+    top_features,
+)
 
 LAYERS = small()
 OUT_OF_FOLD = "Out-of-fold (as in the papers;<br>too good from layer 2 on)"
@@ -74,12 +83,13 @@ def test_records_of_an_earlier_version_are_labelled_as_out_of_fold():
 
 def test_margins_by_layer_have_their_spread_as_error_bars():
     traces = named(plots.margin_growth(RECORDS, LAYERS.stages))
-    assert list(traces[HELD_OUT].y) == pytest.approx(
-        [layer["margins"]["mean"] for layer in RECORDS]
-    )
-    assert list(traces[HELD_OUT].error_y.array) == pytest.approx(
-        [layer["margins"]["std"] for layer in RECORDS]
-    )
+    means = [layer["margins"]["mean"] for layer in RECORDS]
+    spreads = [layer["margins"]["std"] for layer in RECORDS]
+    assert list(traces[HELD_OUT].y) == pytest.approx(means[:2])
+    assert list(traces[HELD_OUT].error_y.array) == pytest.approx(spreads[:2])
+    dropped = traces[f"{HELD_OUT}, dropped"]
+    assert list(dropped.y) == pytest.approx(means[1:])
+    assert list(dropped.error_y.array) == pytest.approx([0, spreads[2]])
     assert len(traces[TABLE].y) == 2
     assert TABLE not in named(plots.margin_growth(RECORDS))
     assert not plots.margin_growth([record(1, margins=None)]).data
@@ -89,20 +99,123 @@ def test_margin_ratio_and_score_have_an_axis_each():
     figure = plots.ratio_and_score(RECORDS, [0.9, 0.95, None], "Accuracy", HELD_OUT)
     traces = named(figure)
     assert traces["Margin ratio"].yaxis == "y2" and traces["Accuracy"].yaxis == "y"
-    assert list(traces["Margin ratio"].y) == [layer["margins"]["ratio"] for layer in RECORDS]
-    assert list(traces["Accuracy"].y) == [0.9, 0.95, None]
+    ratios = [layer["margins"]["ratio"] for layer in RECORDS]
+    assert list(traces["Margin ratio"].y) == ratios[:2]
+    assert list(traces["Margin ratio, dropped"].y) == ratios[1:]
+    assert list(traces["Accuracy"].y) == [0.9, 0.95]
+    assert list(traces["Accuracy, dropped"].y) == [0.95, None]
+
+
+@pytest.mark.parametrize("scores", [[0.97], [0.97, 0.97], [0.5, 0.999]])
+def test_the_axis_of_a_score_fits_its_values(scores):
+    layers = [record(number) for number in range(1, len(scores) + 1)]
+    low, high = plots.ratio_and_score(layers, scores, "AUC", HELD_OUT).layout.yaxis.range
+    assert low < min(scores) and max(scores) < high < 1.06
+
+
+def drawn_as_dropped(figure) -> bool:
+    """Whether the axis says that layer 3 is dropped."""
+    axes = [figure.layout.xaxis, figure.layout.yaxis]
+    ticks = [text for axis in axes for text in axis.ticktext or ()]
+    return any("3" in text and "dropped" in text for text in ticks)
+
+
+def test_a_dropped_layer_is_drawn_as_dropped_everywhere():
+    lines = [
+        plots.margin_growth(RECORDS),
+        plots.ratio_and_score(RECORDS, [0.9, 0.95, 0.94], "Accuracy", HELD_OUT),
+        plots.learner_quality(["a"], [1, 2, 3], [[0.9], [0.8], [0.7]], "Accuracy", HELD_OUT, [3]),
+    ]
+    for figure in lines:
+        assert drawn_as_dropped(figure)
+        tail = [trace for trace in figure.data if 3 in [round(x) for x in trace.x]]
+        assert tail and all((each.line.dash, each.opacity) == ("dot", FADED) for each in tail)
+    stages = [{"number": 1, "importances": [{"feature": "x", "importance": 0.6}]}]
+    vectors = [[[0.9, 0.1]]], [[0.9, 0.1]], ["a"], ["no", "yes"]
+    for figure in (
+        plots.growth(RECORDS, "accuracy", "Accuracy"),
+        plots.importances_by_layer(stages, [3]),
+        plots.class_vectors(*vectors, 0, [3]),
+        plots.row_margin([0.1], ["no"], 1, [3]),
+    ):
+        assert drawn_as_dropped(figure)
+    margins = margin_record([0.5])
+    series = MarginSeries("Layer 3, dropped", margins, 3, 3, dropped=True)
+    (trace,) = plots.margin_distribution([series], "Margins").data
+    assert (trace.line.dash, trace.opacity) == ("dot", FADED)
+
+
+def linear(colour: str) -> list[float]:
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    return [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+
+
+def brightness(colour: str) -> float:
+    return sum(a * b for a, b in zip((0.2126, 0.7152, 0.0722), linear(colour), strict=True))
+
+
+def contrast(one: str, other: str) -> float:
+    low, high = sorted((brightness(one), brightness(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("depth", [1, 2, 4, 9])
+def test_colours_of_layers_are_ordered_and_readable_on_both_grounds(depth: int):
+    colours = [layer_colour(number, depth) for number in range(1, depth + 1)]
+    assert colours[0] == LAYER_COLOURS[0] and len(set(colours)) == depth
+    assert colours[-1] == LAYER_COLOURS[-1] or depth == 1
+    bright = [brightness(colour) for colour in colours]
+    assert bright == sorted(bright)
+    assert min(contrast(colour, ground) for colour in colours for ground in GROUNDS) >= 3
+
+
+GROUNDS = ("#FFFFFF", "#0E1117")
+# Machado, Oliveira and Fernandes (2009): what people without green or red receptors see.
+BLINDNESS = (
+    (
+        (0.367322, 0.860646, -0.227968),
+        (0.280085, 0.672501, 0.047413),
+        (-0.01182, 0.04294, 0.968881),
+    ),
+    (
+        (0.152286, 1.052583, -0.204868),
+        (0.114503, 0.786281, 0.099216),
+        (-0.003882, -0.048116, 1.052),
+    ),
+)
+
+
+@pytest.mark.parametrize("matrix", BLINDNESS)
+def test_colour_blind_people_see_the_colours_of_layers_differ(matrix):
+    seen = []
+    for colour in LAYER_COLOURS:
+        light = linear(colour)
+        seen.append([sum(a * b for a, b in zip(line, light, strict=True)) for line in matrix])
+    for one, other in pairwise(seen):
+        assert max(abs(a - b) for a, b in zip(one, other, strict=True)) > 0.08
+
+
+def test_figures_side_by_side_share_an_axis_that_holds_all_values_and_their_errors():
+    figures = [plots.margin_growth(RECORDS[:1]), plots.margin_growth(RECORDS)]
+    plots.share_axes(figures)
+    first, second = (figure.layout.yaxis.range for figure in figures)
+    assert first == second
+    ends = [layer["margins"]["mean"] + layer["margins"]["std"] for layer in RECORDS]
+    assert first[1] > max(ends)
 
 
 def test_a_distribution_of_margins_is_in_shares_and_a_cumulative_one_ends_at_all_rows():
     margins = margin_record([-0.5, 0.5, 0.5, 1.0])
-    (trace,) = plots.margin_distribution([("Layer 1", margins)], "Margins").data
+    (trace,) = plots.margin_distribution([MarginSeries("Layer 1", margins)], "Margins").data
     assert sum(trace.y) == pytest.approx(1)
     assert {round(x, 3): y for x, y in zip(trace.x, trace.y, strict=True) if y} == {
         -0.475: 0.25,
         0.525: 0.5,
         0.975: 0.25,
     }
-    (trace,) = plots.margin_distribution([("Layer 1", margins)], "Margins", cumulative=True).data
+    (trace,) = plots.margin_distribution(
+        [MarginSeries("Layer 1", margins)], "Margins", cumulative=True
+    ).data
     below = dict(zip((round(x, 3) for x in trace.x), trace.y, strict=True))
     assert below[-1.0] == 0 and below[0.0] == 0.25 and below[1.0] == 1
 
@@ -249,7 +362,7 @@ def all_plots(name: str) -> list:
         plots.growth(records, "accuracy", name),
         plots.margin_growth(records),
         plots.ratio_and_score(records, [0.9], name, HELD_OUT),
-        plots.margin_distribution([(name, margin_record([0.1, 0.2]))], name),
+        plots.margin_distribution([MarginSeries(name, margin_record([0.1, 0.2]))], name),
         plots.learner_quality([name, name], [1], [[0.9, 0.8]], name, HELD_OUT),
         plots.agreement([name, name], [[1.0, 0.5], [0.5, 1.0]], 1),
         plots.importances_by_layer(stages),

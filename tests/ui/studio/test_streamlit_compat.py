@@ -14,13 +14,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import streamlit as st
+from starlette.responses import PlainTextResponse
+from starlette.testclient import TestClient
 from streamlit.components.v2.component_manager import BidiComponentManager
 from streamlit.runtime.scriptrunner.script_runner import ScriptRunner
 from streamlit.runtime.scriptrunner_utils.script_requests import RerunData
-from streamlit.web import bootstrap
 
 from ui.studio import streamlit_compat
-from ui.studio.streamlit_compat import redraw_after_late_requests
+from ui.studio.streamlit_compat import StudioPages, page_html, redraw_after_late_requests
 
 STUDIO = Path(streamlit_compat.__file__).parent
 ROOT = STUDIO.parents[1]
@@ -64,11 +66,37 @@ def test_other_requests_stay_as_they_are(
     assert requests_run == [request_of_the_browser]
 
 
+def test_pages_get_our_head_and_streamlit_answers_everything_else():
+    client = TestClient(StudioPages(PlainTextResponse("from Streamlit")))
+    for page in ("/", "/build", "/build?pipeline=wine", "/unknown"):
+        assert client.get(page).text == page_html()
+    for other in ("/static/js/index.js", "/favicon.png", "/_stcore/health", "/media/a.png"):
+        assert client.get(other).text == "from Streamlit"
+
+
+def test_our_script_runs_before_the_one_of_streamlit():
+    html = page_html()
+    assert html.index("window.__streamlit") < html.index('<script type="module"')
+    assert "<title>Sylva</title>" in html and "<title>Streamlit" not in html
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "window.__streamlit",
+        "BACKEND_BASE_URL",
+        "HOST_CONFIG",
+        "window.matchMedia(`(prefers-color-scheme: dark)`)",
+    ],
+)
+def test_the_browser_still_reads_what_our_script_sets(name: str):
+    scripts = Path(st.__file__).parent / "static" / "static" / "js"
+    assert any(name in path.read_text() for path in scripts.glob("index.*.js"))
+
+
 def test_the_private_functions_still_take_what_is_passed():
     inspect.signature(ScriptRunner._run_script).bind("runner", "request")
     inspect.signature(ScriptRunner._get_script_run_ctx).bind("runner")
-    inspect.signature(bootstrap.load_config_options).bind({})
-    inspect.signature(bootstrap.run).bind("app.py", False, [], {})
     inspect.signature(BidiComponentManager.register_from_manifest).bind(
         "manager", "manifest", "folder"
     )

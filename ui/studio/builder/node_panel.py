@@ -30,7 +30,7 @@ from ui.studio.forms.fields import specs_of
 from ui.studio.forms.form import ParamsEdit
 from ui.studio.forms.node_form import node_form
 from ui.studio.forms.sweep import SweepEdit, can_sweep, in_sweep, sweep_form
-from ui.studio.screen_text import node_title, plain, time_of_day
+from ui.studio.screen_text import field_title, node_title, plain, problem_in_form, time_of_day
 from ui.studio.session import studio
 
 KEYS = """
@@ -145,7 +145,11 @@ def _open_part(opened: OpenPipeline, name: str, part: Part) -> None:
 def _settings(opened: OpenPipeline, name: str, node: Node, node_type: NodeType) -> None:
     """Draw the form of a node, its sweep, its name and limits."""
     st.caption(plain(node_type.summary))
-    problems = [problem for problem in opened.problems() if problem.node == name]
+    problems = [
+        problem_in_form(problem, opened.pipeline, opened.catalog)
+        for problem in opened.problems()
+        if problem.node == name
+    ]
     # Problems of the sweep belong to its own form below.
     of_sweep = [problem for problem in problems if in_sweep(problem)]
     node_form(
@@ -179,7 +183,7 @@ def _failed(opened: OpenPipeline, name: str) -> list[NodeState]:
 def failure(state: NodeState, node_type: NodeType) -> None:
     """Draw why a node failed: the message first, the traceback folded."""
     error = state.error or {}
-    field = f"{error['field']}: " if error.get("field") else ""
+    field = f"{field_title(error['field'], node_type)}: " if error.get("field") else ""
     message = error.get("message") or "The node failed without an error message. See its log."
     st.error(plain(f"{field}{message}"))
     if error.get("traceback"):

@@ -5,14 +5,17 @@ The summary of an output is read once: outputs never change, so it is cached by 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import streamlit as st
 
 from deepforest.metrics import format_metric, metric_title
 from engine.errors import SylvaError
 from engine.node_types import NodeType
+from engine.pipeline import Node
 from engine.run_state import NodeState
 from engine.store import Artifact, Store
 from engine.text import counted
@@ -20,7 +23,7 @@ from nodes.inspection.layers import load_layers
 from nodes.models.model import describe_model
 from ui.studio.builder.node_states import NodeResult
 from ui.studio.builder.open_pipeline import OpenPipeline
-from ui.studio.builder.outputs import result_nodes
+from ui.studio.builder.outputs import names_now, result_nodes
 from ui.studio.previews.models import forest_record
 from ui.studio.previews.reports import result_of
 from ui.studio.screen_text import source_title
@@ -44,28 +47,35 @@ def node_result(opened: OpenPipeline, name: str) -> NodeResult:
     for shown in result_nodes(opened, name):
         state = run.nodes.get(shown) if run else None
         if state is not None:
-            result = _result(state, opened.type_of(name), opened.pipeline.nodes[name].params)
+            node = opened.pipeline.nodes[name]
+            result = result_in_run(state, opened.type_of(name), node, partial(names_now, opened))
             if result != NodeResult():
                 return result
     return NodeResult()
 
 
-def _result(state: NodeState, node_type: NodeType | None, params: dict[str, Any]) -> NodeResult:
-    """Return the result of one node of the run."""
+def result_in_run(
+    state: NodeState,
+    node_type: NodeType | None,
+    node: Node,
+    names: Callable[[], Mapping[str, str]],
+) -> NodeResult:
+    """Return the result of one node of a run; ``names`` returns those of the run's results."""
     outputs = {port: Artifact.from_dict(data) for port, data in state.outputs.items()}
     store = studio().store
     report = next((output for output in outputs.values() if output.type == "report"), None)
     if report is not None:
         line = result_of(report, store)
         if line.figure:
-            return NodeResult(" · ".join(filter(None, (line.best, line.metric))), line.figure)
+            best = names().get(line.best_node, line.best) if line.best else ""
+            return NodeResult(" · ".join(filter(None, (best, line.metric))), line.figure)
     summaries = {port: _summary(output, store) for port, output in outputs.items()}
     tables = [port for port, output in outputs.items() if output.type == "table"]
     if len(tables) > 1:
         return NodeResult(_row_counts(tables, summaries, node_type))
     words = [summary.text for summary in summaries.values() if summary.text]
     # A node that reads a file names it.
-    source = params.get("source") if node_type and node_type.source_columns else None
+    source = node.params.get("source") if node_type and node_type.source_columns else None
     if isinstance(source, str) and words:
         words.append(source_title(source))
     return NodeResult(" · ".join(words))

@@ -106,6 +106,8 @@ def _view(node: NodeState) -> NodeView:
         text = str(node.error.get("message", ""))
     elif node.state in STOPPED:
         text = STOPPED[node.state]
+    elif node.state == "skipped":
+        text = "a node before it failed"  # the text of the run has the id of that node
     return {
         "state": _canvas_state(node.state),
         "progress": node.fraction if node.state == "running" else None,

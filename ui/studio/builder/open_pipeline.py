@@ -332,6 +332,8 @@ class OpenPipeline:
             if problem.node in self.pipeline.nodes:
                 self.shown_part = problem.node, "Settings"
                 self.show(problem.node)
+        except Problem as error:
+            self.notice = problem_text(error, self.pipeline, self.catalog)
         except SylvaError as error:
             self.notice = str(error)
         else:

@@ -2,6 +2,7 @@
 
 - ``draw_output``     the preview of an output
 - ``result_nodes``    the nodes of the last run that have the result of a node
+- ``names_now``       the names of results, with the labels of now
 - ``best_values``     the swept values of the branch that a comparison ranks first
 """
 
@@ -14,12 +15,13 @@ import streamlit as st
 from engine.edits import apply_branch
 from engine.node_types import NodeType
 from engine.pipeline import PortRef
+from engine.result_names import result_names
 from engine.run_state import NodeState
 from engine.store import Artifact
 from engine.sweeps import ExpandedPipeline, Values, branch_label, param_label, value_label
 from engine.text import readable
 from ui.studio.builder.open_pipeline import OpenPipeline
-from ui.studio.previews import show_output
+from ui.studio.previews import Maker, show_output
 from ui.studio.previews.reports import result_of
 from ui.studio.screen_text import plain
 from ui.studio.session import studio
@@ -57,7 +59,14 @@ def draw_output(opened: OpenPipeline, name: str) -> None:
         studio().store,
         title="",
         key=f"output/{end.node}.{end.port}",
+        maker=Maker(end.node, names_now(opened)),
     )
+
+
+def names_now(opened: OpenPipeline) -> Mapping[str, str]:
+    """Return the names of the results of the last run by node, with the labels of now."""
+    expanded = opened.run_expanded
+    return result_names(opened.pipeline, expanded, opened.catalog) if expanded else {}
 
 
 def _chosen_port(opened: OpenPipeline, name: str, node_type: NodeType) -> PortRef:
@@ -120,31 +129,23 @@ def _branch(opened: OpenPipeline, end: PortRef) -> PortRef:
 
 def _keep_best_button(opened: OpenPipeline, run: ExpandedPipeline, board: str) -> None:
     """Draw a button that saves the values of the branch that a comparison ranks first."""
-    values = best_values(run, board, opened.run.nodes.get(board) if opened.run else None)
+    values = best_values(run, opened.run.nodes.get(board) if opened.run else None)
     words = " ".join(branch_label(each, opened.type_of(name)) for name, each in values.items())
     _keep_button(opened, values, f"Keep the best: {plain(words)}")
 
 
-def best_values(run: ExpandedPipeline, board: str, state: NodeState | None) -> Mapping[str, Values]:
+def best_values(run: ExpandedPipeline, state: NodeState | None) -> Mapping[str, Values]:
     """Return the swept values of the branch that a comparison ranks first, by node.
 
-    It is empty if the first is not a branch, or the comparison is not finished. ``board`` is the
-    node that compares.
+    It is empty if the first is not a branch, or the comparison is not finished. ``state`` is that
+    of the node that compares.
     """
     outputs = state.outputs.values() if state else ()
     report = next((output for output in outputs if output.get("type") == "report"), None)
     if report is None:
         return {}
-    best = result_of(Artifact.from_dict(report), studio().store).best
-    for name in (edge.source.node for edge in run.pipeline.edges if edge.target.node == board):
-        branch = run.branches.get(name)
-        if branch is None:
-            continue
-        title = branch.title(str(run.pipeline.nodes[name].params.get("name", "")))
-        # A comparison adds the node where two evaluations have the same title.
-        if best in (title, f"{title} ({name})"):
-            return run.values[name]
-    return {}
+    best = result_of(Artifact.from_dict(report), studio().store).best_node
+    return run.values.get(best, {})
 
 
 def _keep_button(opened: OpenPipeline, values: Mapping[str, Values], label: str) -> None:

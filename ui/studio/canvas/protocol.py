@@ -16,13 +16,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple, TypedDict, get_args
 
-from engine.edits import remaining_groups
 from engine.errors import BadStructure, Problem
 from engine.node_types import Category, NodeType, NodeTypes
 from engine.pipeline import Node, Pipeline, PortRef
 from engine.pipeline_file import with_values
-from engine.text import shown
 from engine.validation import connection_rules
+from ui.studio.screen_text import problem_text
 
 State = Literal["idle", "queued", "running", "done", "cached", "failed", "skipped"]
 STATES: frozenset[str] = frozenset(get_args(State))
@@ -122,13 +121,13 @@ def payload(
             for name, node_type in catalog.items()
         },
         "categories": list(get_args(Category)),
-        "problems": [_problem_data(problem) for problem in problems],
+        "problems": [_problem_data(problem, pipeline, catalog) for problem in problems],
         "states": {
             node: _state_data(view) for node, view in states.items() if node in pipeline.nodes
         },
         "reveal": reveal._asdict() if reveal else None,
         "height": height,
-        "refused": str(refused) if refused else None,
+        "refused": problem_text(refused, pipeline, catalog) if refused else None,
         "show_panel": show_panel,
         "read_only": read_only,
         "selected": selected,
@@ -160,13 +159,10 @@ def _node_data(node: Node) -> dict[str, Any]:
     return data
 
 
-def _problem_data(problem: Problem) -> dict[str, Any]:
+def _problem_data(problem: Problem, pipeline: Pipeline, catalog: NodeTypes) -> dict[str, Any]:
     """Return a problem for the badge of its node; the text does not repeat the node."""
     data = problem.to_dict()
-    # The message follows the name of a node elsewhere; here it begins the text.
-    text = problem.message[:1].upper() + problem.message[1:]
-    if problem.field and not problem.edge:
-        text = f"{problem.field_word.capitalize()} {shown(problem.field)}: {problem.message}"
+    text = problem_text(problem, pipeline, catalog, with_node=False)
     return {"node": data["node"], "edge": data["edge"], "text": text}
 
 
@@ -221,8 +217,7 @@ def apply_edit(
     nodes, restored = _nodes(pipeline, sent.get("nodes"), since)
     parts = {name: sent.get(name) for name in PARTS}
     # This validates everything that the browser sent.
-    groups = remaining_groups(pipeline.groups, nodes)
-    after = with_values(pipeline, nodes=nodes, groups=groups, **parts)
+    after = with_values(pipeline, nodes=nodes, **parts)
     # The same object tells the caller that nothing has changed.
     return Edited(pipeline if after == pipeline else after, revision, restored)
 
@@ -230,7 +225,8 @@ def apply_edit(
 def _nodes(pipeline: Pipeline, sent: object, since: int) -> tuple[dict[str, Any], frozenset[str]]:
     """Return the nodes that the canvas sent, and those whose contents it has set.
 
-    The contents of a node stay as they are unless the node is new, or an edit after ``since`` sets it.
+    The contents of a node stay as they are unless the node is new, or an edit after ``since`` sets
+    them.
     """
     if not isinstance(sent, dict) or not all(isinstance(node, dict) for node in sent.values()):
         raise BadStructure(

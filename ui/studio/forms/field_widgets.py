@@ -17,6 +17,7 @@ from ui.studio.forms.cards import draw_cards
 from ui.studio.forms.fields import (
     MISSING,
     FieldSpec,
+    Hint,
     ParamPath,
     as_text,
     dotted,
@@ -25,10 +26,9 @@ from ui.studio.forms.fields import (
     value_at,
     with_value,
 )
-from ui.studio.forms.form import Bound, Form, choice_label, heading, help_of
+from ui.studio.forms.form import Bound, Form, heading, help_of
 from ui.studio.screen_text import plain
 
-SAMPLE = "sample:"
 NOT_SET = "(not set)"
 """The entry for no choice, in lists that also take what is typed."""
 SHOW_PROBLEMS_THEMSELVES = ("table", "choice or table", "cards")
@@ -36,7 +36,17 @@ SHOW_PROBLEMS_THEMSELVES = ("table", "choice or table", "cards")
 
 
 def draw_field(form: Form, spec: FieldSpec, path: ParamPath) -> None:
-    """Draw the label, the widget and the problems of a field."""
+    """Draw the label, the widget and the problems of a field.
+
+    They are in a container of their own: when a problem appears, the browser keeps the widgets
+    below, with what is being typed there.
+    """
+    with st.container(gap="xxsmall"):
+        _draw_field(form, spec, path)
+
+
+def _draw_field(form: Form, spec: FieldSpec, path: ParamPath) -> None:
+    """Draw the widget that fits the value, and the problems."""
     value = form.value(path)
     is_empty = value is MISSING or (value is None and spec.optional)
     if not is_empty and not fits(spec, value):
@@ -80,10 +90,10 @@ def _text_input(
     form: Form, spec: FieldSpec, bound: Bound, draw: Callable[..., Any] = st.text_input
 ) -> None:
     """Draw a text field with the help and placeholder of the field."""
+    form.explain(bound, help_of(spec))
     draw(
         _label(spec),
         bound.initial,
-        help=help_of(spec),
         placeholder=_placeholder(form, spec),
         **bound.kwargs,
     )
@@ -100,18 +110,9 @@ def _text(form: Form, spec: FieldSpec, path: ParamPath) -> None:
     if spec.hint.choose == "column" and form.columns is not None:
         _one_of(form, spec, path, [column.name for column in form.columns], accepts_new=False)
     elif spec.hint.choose in ("file", "model"):
-        _one_of(form, spec, path, _files(form, spec), accepts_new=True)
+        _one_of(form, spec, path, form.files, accepts_new=True)
     else:
         _text_input(form, spec, form.widget(path, as_text, partial(from_text, spec)))
-
-
-def _files(form: Form, spec: FieldSpec) -> list[str]:
-    """Return the files or models to choose from, with the samples where the field takes them."""
-    if not str(spec.default).startswith(SAMPLE):
-        return list(form.files)
-    from nodes.data.samples import TITLES
-
-    return [*form.files, *(f"{SAMPLE}{name}" for name in TITLES)]
 
 
 def _one_of(
@@ -123,25 +124,27 @@ def _one_of(
     shows.
     """
     default = None if spec.optional else spec.default
+    empty = None
+    if spec.optional or spec.required:
+        empty = form.placeholders.get(spec.name, NOT_SET)
 
     def show(value: Any) -> Any:
         return (default if value is MISSING else value) or None
 
     def read(chosen: Any) -> Any:
-        return chosen if chosen and chosen != NOT_SET else MISSING
+        return chosen if chosen and chosen != empty else MISSING
 
-    bound = form.widget(path, show, read, ".one")
-    empty = NOT_SET if spec.optional or spec.required else None
-    _select(form, spec, bound, options, label=str, empty=empty, accept_new_options=accepts_new)
+    bound = form.widget(path, show, read, f".one.{empty}")
+    select(form, spec, bound, options, label=str, empty=empty, accept_new_options=accepts_new)
 
 
-def _select(
+def select(
     form: Form,
     spec: FieldSpec,
     bound: Bound,
     options: Sequence[Any],
     *,
-    label: Callable[[Any], str] = choice_label,
+    label: Callable[[Any], str],
     empty: str | None = None,
     **looks: Any,
 ) -> None:
@@ -149,12 +152,14 @@ def _select(
     if empty is not None:
         options = [None, *options]
     offered = form.offered(bound, options, bound.initial)
+    form.explain(bound, help_of(spec))
     st.selectbox(
         _label(spec),
         offered,
         index=offered.index(bound.initial),
         format_func=lambda option: (empty or "") if option is None else label(option),
-        **{"help": help_of(spec), **looks, **bound.kwargs},
+        **looks,
+        **bound.kwargs,
     )
 
 
@@ -164,7 +169,8 @@ def _switch(form: Form, spec: FieldSpec, path: ParamPath) -> None:
         _yes_or_no(form, spec, path)
         return
     bound = form.widget(path, lambda value: bool(_or_default(spec, value)), bool)
-    st.toggle(_label(spec), bound.initial, help=help_of(spec), **bound.kwargs)
+    form.explain(bound, help_of(spec))
+    st.toggle(_label(spec), bound.initial, **bound.kwargs)
 
 
 def _yes_or_no(form: Form, spec: FieldSpec, path: ParamPath) -> None:
@@ -177,7 +183,7 @@ def _yes_or_no(form: Form, spec: FieldSpec, path: ParamPath) -> None:
         f".{empty}",
     )
     labels = {True: "yes", False: "no"}
-    _select(form, spec, bound, [True, False], label=labels.__getitem__, empty=empty)
+    select(form, spec, bound, [True, False], label=labels.__getitem__, empty=empty)
 
 
 def _number(form: Form, spec: FieldSpec, path: ParamPath) -> None:
@@ -193,12 +199,12 @@ def _number(form: Form, spec: FieldSpec, path: ParamPath) -> None:
     )
     # Without minimum and maximum: a browser does not send a number outside of them, and the
     # validator could not report it.
+    form.explain(bound, help_of(spec))
     st.number_input(
         _label(spec),
         value=bound.initial,
         step=1 if number is int else _step(spec.default),
         format="%d" if number is int else "%g",
-        help=help_of(spec),
         placeholder=_placeholder(form, spec),
         **bound.kwargs,
     )
@@ -226,11 +232,7 @@ def _choice(form: Form, spec: FieldSpec, path: ParamPath) -> None:
         # another widget.
         f".{empty}" if empty else "",
     )
-
-    def label(choice: Any) -> str:
-        return spec.hint.words.get(choice) or choice_label(choice)
-
-    _select(form, spec, bound, spec.choices, label=label, empty=empty)
+    select(form, spec, bound, spec.choices, label=spec.text_of, empty=empty)
 
 
 def _can_be_empty(spec: FieldSpec) -> bool:
@@ -251,7 +253,8 @@ def _mixed(form: Form, spec: FieldSpec, path: ParamPath) -> None:
     def show(value: Any) -> str | None:
         if value is MISSING and spec.optional:
             return None
-        return as_text(_or_default(spec, value)) or None
+        value = _or_default(spec, value)
+        return (spec.text_of(value) if value in spec.choices else as_text(value)) or None
 
     # The browser sends back the text of an entry, also of the one for no choice.
     empty = form.placeholders.get(spec.name, NOT_SET) if spec.optional else None
@@ -260,16 +263,8 @@ def _mixed(form: Form, spec: FieldSpec, path: ParamPath) -> None:
         return from_text(spec, "" if chosen == empty else str(chosen or ""))
 
     bound = form.widget(path, show, read, f".{empty}" if empty else "")
-    _select(
-        form,
-        spec,
-        bound,
-        [*map(str, spec.choices)],
-        label=str,
-        empty=empty,
-        accept_new_options=True,
-        help=plain(f"{spec.help} Choose, or type a number.") if spec.help else None,
-    )
+    options = [spec.text_of(choice) for choice in spec.choices]
+    select(form, spec, bound, options, label=str, empty=empty, accept_new_options=True)
 
 
 # Several values
@@ -302,13 +297,13 @@ def _some_of(
 ) -> None:
     """Draw a choice of several options; with ``accepts_new`` other names can be typed."""
     bound = form.widget(path, lambda value: list(_or_default(spec, value) or []), list, ".some")
+    form.explain(bound, help_of(spec))
     st.multiselect(
         _label(spec),
         form.offered(bound, options, *bound.initial),
         bound.initial,
-        format_func=str if accepts_new else choice_label,
+        format_func=str if accepts_new else spec.text_of,
         accept_new_options=accepts_new,
-        help=help_of(spec),
         placeholder="Choose, or type a name" if accepts_new else "Choose",
         **bound.kwargs,
     )
@@ -319,7 +314,7 @@ def _some_of(
 
 def _table(form: Form, spec: FieldSpec, path: ParamPath) -> None:
     """Draw a title and one row per name."""
-    heading(spec.title, help_of(spec))
+    heading(spec.title)
     _rows(form, spec, path)
 
 
@@ -345,20 +340,21 @@ def _row(form: Form, spec: FieldSpec, path: ParamPath) -> None:
             WIDGETS[inner.kind](form, inner, path)
         else:
             _raw(form, inner, path)
-        form.button(
-            "",
-            f"{dotted(path)}.remove",
-            partial(with_value, path=path, value=MISSING),
-            icon=":material/close:",
-            type="tertiary",
-            help=f"Remove {plain(name[:40])}",
-        )
+        with st.container(key=f"icon-button/{form.key}.{dotted(path)}.remove", width="content"):
+            form.button(
+                f"Remove {plain(name[:40])}",
+                f"{dotted(path)}.remove",
+                partial(with_value, path=path, value=MISSING),
+                icon=":material/close:",
+                type="tertiary",
+            )
 
 
 def _row_spec(spec: FieldSpec, name: str) -> FieldSpec:
     """Return the field of one row of a table."""
     if spec.choices and spec.kind == "table":
-        return FieldSpec(name, name, "choice", choices=spec.choices)
+        words = Hint(words=spec.hint.words)
+        return FieldSpec(name, name, "choice", choices=spec.choices, hint=words)
     return FieldSpec(
         name,
         name,
@@ -392,6 +388,7 @@ def _add_row(form: Form, spec: FieldSpec, path: ParamPath, taken: Sequence[str])
         if name and name.strip():
             form.revise(partial(with_row, name=name))
 
+    form.helps[key] = help_of(spec)
     word = _row_word(spec)
     label = f"Add a {word} to {_label(spec)}"
     looks: dict[str, Any] = {
@@ -428,11 +425,11 @@ def _choice_or_table(form: Form, spec: FieldSpec, path: ParamPath) -> None:
         return BY_NAME if isinstance(value, dict) else _chosen(spec, value)
 
     def label(choice: Any) -> str:
-        return f"by {_row_word(spec)}" if choice == BY_NAME else choice_label(choice)
+        return f"by {_row_word(spec)}" if choice == BY_NAME else spec.text_of(choice)
 
     bound = form.widget(path, show, read)
     empty = _placeholder(form, spec) if _can_be_empty(spec) else None
-    _select(form, spec, bound, [*spec.choices, BY_NAME], label=label, empty=empty)
+    select(form, spec, bound, [*spec.choices, BY_NAME], label=label, empty=empty)
     if isinstance(form.value(path), dict):
         _rows(form, spec, path)
     else:

@@ -6,7 +6,7 @@ validation of a document and to readers of the schema.
 - ``FieldSpec``, ``Hint``  a field as a form sees it
 - ``specs_of``             the fields of a model
 - ``applies``              whether a field has an effect with the values of the other fields
-- ``display_text``         a value as text on screen
+- ``display_text``         a value as text on screen; ``FieldSpec.text_of`` with the field's words
 - ``value_at``, ``with_value``  read and replace the value at a path in the parameters
 - ``MISSING``              stands for a field that the document leaves out
 - ``fits``                 whether the field's own widget can show a value
@@ -93,6 +93,8 @@ class FieldSpec:
     """Of cards: the field that says a card's kind."""
     variants: Mapping[str, tuple[FieldSpec, ...]] = field(default_factory=dict)
     """Of cards: the fields of each kind."""
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    """Of cards: how each kind is shown."""
     max_items: int | None = None
     """Of lists: how many entries are allowed."""
     hint: Hint = Hint()
@@ -100,7 +102,24 @@ class FieldSpec:
     @property
     def default_text(self) -> str:
         """The default as text on screen, empty for a field without one."""
-        return "" if self.required or self.default is None else display_text(self.default)
+        return "" if self.required or self.default is None else self.text_of(self.default)
+
+    def text_of(self, value: Any) -> str:
+        """Return a value of the field as text on screen; a choice in the words of its hint."""
+        if isinstance(value, str) and value in self.hint.words:
+            return self.hint.words[value]
+        if isinstance(value, str) and value in self.choices:
+            return value.replace("_", " ") or "(empty)"
+        if isinstance(value, list) and value:
+            return ", ".join(self.text_of(each) or "(empty)" for each in value)
+        return display_text(value)
+
+    def choice_of(self, text: str) -> Any:
+        """Return the choice that a text names, by its words or its value; ``MISSING`` if none."""
+        for choice in self.choices:
+            if text in (self.text_of(choice), str(choice)):
+                return choice
+        return MISSING
 
 
 def display_text(value: Any) -> str:
@@ -232,14 +251,22 @@ def _list_shape(schema: Schema, items: Schema, defs: Schema) -> dict[str, Any]:
     max_items = schema.get("maxItems")
     tag = items.get("discriminator", {}).get("propertyName")
     if tag and "mapping" in items["discriminator"]:
-        variants = _variants(items, tag, defs)
-        return {"kind": "cards", "tag": tag, "variants": variants, "max_items": max_items}
+        variants, kinds = _variants(items, tag, defs)
+        return {
+            "kind": "cards",
+            "tag": tag,
+            "variants": variants,
+            "kinds": kinds,
+            "max_items": max_items,
+        }
     inner = _shape(items, defs)
     return {**inner, "kind": LIST_KINDS.get(inner["kind"], "json"), "max_items": max_items}
 
 
-def _variants(items: Schema, tag: str, defs: Schema) -> dict[str, tuple[FieldSpec, ...]]:
-    """Return the fields of each kind of card, without the field that says the kind.
+def _variants(
+    items: Schema, tag: str, defs: Schema
+) -> tuple[dict[str, tuple[FieldSpec, ...]], dict[str, str]]:
+    """Return the fields of each kind of card, without the field that says the kind, and its words.
 
     Kinds come in the order in which they are declared; pydantic sorts its own mapping.
     """
@@ -250,11 +277,12 @@ def _variants(items: Schema, tag: str, defs: Schema) -> dict[str, tuple[FieldSpe
         declared += kinds.get("enum", [kinds.get("const")])
     names = [name for name in declared if name in mapping]
     names += [name for name in mapping if name not in declared]
-    variants = {}
+    variants, kinds = {}, {}
     for name in names:
         specs = _fields(_resolved({"$ref": mapping[name]}, defs), defs)
         variants[name] = tuple(spec for spec in specs if spec.name != tag)
-    return variants
+        kinds[name] = next(spec.text_of(name) for spec in specs if spec.name == tag)
+    return variants, kinds
 
 
 def _limits(schema: Schema) -> dict[str, Any]:
@@ -428,9 +456,12 @@ def from_text(spec: FieldSpec, text: str) -> Any:
         case "integer" | "number":
             return number_or_text(typed, integer=spec.integer)
         case "mixed":
-            return typed if typed in spec.choices else number_or_text(typed, integer=spec.integer)
+            choice = spec.choice_of(typed)
+            is_choice = choice is not MISSING
+            return choice if is_choice else number_or_text(typed, integer=spec.integer)
         case "choice":
-            return next((choice for choice in spec.choices if str(choice) == typed), typed)
+            choice = spec.choice_of(typed)
+            return typed if choice is MISSING else choice
         case "switch":
             words = {"true": True, "yes": True, "false": False, "no": False}
             return words.get(typed.lower(), typed)

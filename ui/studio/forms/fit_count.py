@@ -1,10 +1,10 @@
 """Say how much a deep forest trains: the settings of its preset, and the number of fits per layer.
 
-- ``preset_info``     a preset's title, description, learners and params, named as in the node
+- ``preset_info``     a preset's description, paper, learners and params, named as in the node
 - ``learner_text``    a learner in one line
 - ``needs_folds``     whether the number of folds has an effect
-- ``fit_count_text``  "4 learners: up to 40 fits in layer 1 and 80 in each later layer to score,
-  then 20 per layer on all rows, up to 10 layers"
+- ``fit_count_text``  "4 learners × 5 folds = 20 fits a layer (to score it: up to 40 in layer 1,
+  then 80), up to 10 layers"
 
 The learning library is imported when it is first needed: it takes a moment to load.
 """
@@ -17,14 +17,10 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from engine.text import counted
-from ui.studio.forms.fields import FieldSpec, display_text, specs_of
+from ui.studio.forms.fields import FieldSpec, applies, specs_of
 
-LEARNER_TITLES = {
-    "random_forest": "Random forest",
-    "completely_random_forest": "Completely random forest",
-    "extra_trees": "Extra trees",
-    "mart": "MART",
-}
+MAIN_SETTINGS = {"max_features": "{}", "learning_rate": "rate {}"}
+"""The settings that the line of a learner always names, and how."""
 LearnerParams = tuple[dict[str, Any], ...]
 
 
@@ -32,20 +28,13 @@ LearnerParams = tuple[dict[str, Any], ...]
 class PresetInfo:
     """Describe a preset as the form shows it."""
 
-    title: str
     description: str
+    paper: str
     params: Mapping[str, Any]
     learners: LearnerParams
     learners_of_many_classes: LearnerParams
     """Its learners with more than ``max_classes`` classes; the same for most presets."""
     max_classes: int
-
-
-def preset_titles() -> dict[str, str]:
-    """Return the titles of the presets by name."""
-    from deepforest.presets import PRESETS
-
-    return {name: preset.title for name, preset in PRESETS.items()}
 
 
 @lru_cache(maxsize=32)
@@ -66,8 +55,8 @@ def preset_info(name: str) -> PresetInfo | None:
     if learners is None:
         learners, many = DEFAULT, DEFAULT_OF_MANY_CLASSES
     return PresetInfo(
-        PRESETS[name].title,
         PRESETS[name].description,
+        PRESETS[name].paper,
         params,
         tuple(_as_params(each) for each in learners),
         tuple(_as_params(each) for each in many),
@@ -85,7 +74,8 @@ def _as_params(learner: Any) -> dict[str, Any]:
     # ``None`` in the library is the word “all” in the node.
     if settings.get("max_features", "") is None:
         settings["max_features"] = "all"
-    defaults = {spec.name: spec.default for spec in _learner_specs()[settings["kind"]]}
+    fields = learner_spec().variants[settings["kind"]]
+    defaults = {spec.name: spec.default for spec in fields}
     params = {}
     for setting, value in settings.items():
         name = names.get(setting, setting)
@@ -94,22 +84,32 @@ def _as_params(learner: Any) -> dict[str, Any]:
     return params
 
 
-def _learner_specs() -> Mapping[str, tuple[FieldSpec, ...]]:
-    """Return the fields of each kind of learner, as the deep-forest node declares them."""
+def learner_spec() -> FieldSpec:
+    """Return the field that holds the learners of a deep forest."""
     from nodes.deep_forest import DeepForestParams
 
-    return next(spec.variants for spec in specs_of(DeepForestParams) if spec.name == "learners")
+    return next(spec for spec in specs_of(DeepForestParams) if spec.name == "learners")
 
 
-def learner_text(learner: Mapping[str, Any]) -> str:
-    """Return ``2 × Random forest, 500 trees``, with other settings that are not the defaults."""
-    specs = {spec.name: spec for spec in _learner_specs()[learner["kind"]]}
-    trees = learner.get("trees", specs["trees"].default)
-    parts = [f"{learner.get('count', 1)} × {LEARNER_TITLES[learner['kind']]}", f"{trees} trees"]
-    for name, value in learner.items():
-        if name not in ("kind", "count", "trees"):
-            parts.append(f"{specs[name].title.lower()} {display_text(value)}")
-    return ", ".join(parts)
+def learner_text(spec: FieldSpec, learner: Mapping[str, Any]) -> str:
+    """Return ``2 × Random forest · 500 trees · √ features``, then what else is not the default."""
+    specs = {inner.name: inner for inner in spec.variants[learner["kind"]]}
+    values = {name: learner.get(name, inner.default) for name, inner in specs.items()}
+    parts = [f"{values['count']} × {spec.kinds[learner['kind']]}", f"{values['trees']} trees"]
+    for name, template in MAIN_SETTINGS.items():
+        if name in specs and applies(specs[name], learner, tuple(specs.values())):
+            parts.append(template.format(_share_text(specs[name], values[name])))
+    for name, inner in specs.items():
+        is_named = name in ("count", "trees", *MAIN_SETTINGS)
+        if not is_named and values[name] != inner.default:
+            parts.append(f"{inner.title.lower()} {inner.text_of(values[name])}")
+    return " · ".join(parts)
+
+
+def _share_text(spec: FieldSpec, value: Any) -> str:
+    """Return the value of a main setting; a share of the features as such."""
+    text = spec.text_of(value)
+    return f"{text} of features" if spec.kind == "mixed" and value not in spec.choices else text
 
 
 # How many fits
@@ -138,7 +138,8 @@ def _has_bags(kind: Any) -> bool:
 def fit_count_text(params: Mapping[str, Any]) -> str | None:
     """Return how much a deep forest trains: learners, folds and layers in one line.
 
-    ``None`` while a setting that it depends on is wrong.
+    A second line says it for more classes, if the learners are others then. ``None`` while a
+    setting that it depends on is wrong.
     """
     info = preset_info(str(params.get("preset", "default")))
     if info is None:
@@ -154,12 +155,11 @@ def fit_count_text(params: Mapping[str, Any]) -> str | None:
     # With a selector each cascade sees other columns, so that they cannot share fits.
     shares = params.get("select_features") is None and folds > 2
     fit_count = _FitCount(folds, vectors == "oob", resampling == "nested", shares)
-    text = fit_count.text(counts)
-    if not params.get("learners"):
-        more = fit_count.text(_learner_counts(info.learners_of_many_classes) or counts)
-        if more != text:
-            text += f" with up to {info.max_classes} classes; {more} with more"
-    return f"{text}, up to {counted(layers, 'layer')}"
+    text = f"{fit_count.text(counts)}, up to {counted(layers, 'layer')}"
+    many = _learner_counts(info.learners_of_many_classes)
+    if params.get("learners") or many is None or many == counts:
+        return text
+    return f"{text}\nWith more than {info.max_classes} classes: {fit_count.text(many)}"
 
 
 def _setting(params: Mapping[str, Any], info: PresetInfo, name: str) -> Any:
@@ -181,7 +181,7 @@ def _learner_counts(learners: Any) -> tuple[int, int] | None:
     with_bags = without = 0
     for learner in learners:
         kind = learner.get("kind") if isinstance(learner, dict) else None
-        if not isinstance(kind, str) or kind not in LEARNER_TITLES:
+        if not isinstance(kind, str) or kind not in learner_spec().kinds:
             return None
         count = _positive_integer(learner.get("count", 1))
         if count is None:
@@ -205,18 +205,16 @@ class _FitCount(NamedTuple):
     def text(self, counts: tuple[int, int]) -> str:
         """Return learners and fits in words."""
         once = self._fits(counts, self.folds)
+        text = f"{self._terms(counts)} = {counted(once, 'fit')} a layer"
         if not self.nested:
-            return f"{self._terms(counts)} = {counted(once, 'fit')} per layer"
+            return text
         # A cascade is blind to one fold and learns the others; one of two folds is divided again.
         inner = max(self.folds - 1, 2)
         later = self._fits(counts, inner, self.folds)
         first = self._fits(counts, inner, self.folds, self.shares)
-        scored = f"{counted(first, 'fit')} per layer"
-        if first != later:
-            scored = f"{counted(first, 'fit')} in layer 1 and {later:,} in each later layer"
+        scored = f"{first:,}" if first == later else f"{first:,} in layer 1, then {later:,}"
         # With many rows fewer cascades are scored.
-        learners = counted(sum(counts), "learner")
-        return f"{learners}: up to {scored} to score, then {once:,} per layer on all rows"
+        return f"{text} (to score it: up to {scored})"
 
     def _fits(
         self, counts: tuple[int, int], folds: int, cascades: int = 1, shared: bool = False

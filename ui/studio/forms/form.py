@@ -1,7 +1,8 @@
 """Hold the state of one form while it is drawn: widget keys, problems, and how edits are made.
 
 - ``Form``   what every widget of a form uses
-- ``show_problem``, ``heading``, ``help_of``, ``choice_label``  small parts of a form
+- ``folded``  a part of a form that is folded, with a text in its header
+- ``draw_style``, ``show_problem``, ``heading``, ``help_of``  small parts of a form
 
 Streamlit may interrupt a run of the page and start the next one, so callbacks of widgets may come
 from different runs. What they share is therefore saved in the session: each edit starts from the
@@ -10,9 +11,11 @@ result of the last one, and no edit undoes another.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import streamlit as st
@@ -24,15 +27,16 @@ from ui.studio.forms.fields import (
     MISSING,
     FieldSpec,
     ParamPath,
+    applies,
     dotted,
     is_within,
-    pattern_text,
     value_at,
     with_value,
 )
 from ui.studio.screen_text import plain
 
 _SESSION_KEY = "ui.studio.forms"
+_STYLE = Path(__file__).parents[1] / "assets" / "forms.css"
 _MAX_SAVED_FORMS = 8
 
 ParamsEdit = Callable[[dict[str, Any]], dict[str, Any]]
@@ -86,6 +90,13 @@ class Form:
     files: Sequence[str] = ()
     placeholders: Mapping[str, str] = field(default_factory=dict)
     """What an empty field means, by its name, where that is not its default."""
+    titles: Mapping[str, str] = field(default_factory=dict)
+    """What fields are called on screen, by their names."""
+    starts: Mapping[str, Any] = field(default_factory=dict)
+    """The values that lists have while the document leaves them out. An edit inside such a list
+    writes all of it."""
+    helps: dict[str, str] = field(default_factory=dict)
+    """The help of each widget, by its key."""
 
     def __post_init__(self) -> None:
         forms: dict[str, _SessionState] = st.session_state.setdefault(_SESSION_KEY, {})
@@ -100,7 +111,17 @@ class Form:
 
     def value(self, path: ParamPath) -> Any:
         """Return the document's value at a path, or ``MISSING``."""
-        return value_at(self.params, path)
+        return value_at(self._started(self.params, path), path)
+
+    def _started(self, params: Mapping[str, Any], path: ParamPath) -> Any:
+        """Return the parameters with the list that the path leads into, if they leave it out."""
+        if len(path) > 0 and path[0] in self.starts and not params.get(str(path[0])):
+            return {**params, path[0]: self.starts[str(path[0])]}
+        return params
+
+    def inside(self, path: ParamPath, edit: ParamsEdit) -> ParamsEdit:
+        """Return the edit of a value at a path, for parameters that may leave its list out."""
+        return lambda params: edit(self._started(params, path))
 
     def revise(self, edit: ParamsEdit, change: Callable[[ParamsEdit], None] | None = None) -> None:
         """Pass an edit to ``change`` unless it has no effect.
@@ -137,8 +158,12 @@ class Form:
                 state.replaced[base] = state.replaced.get(base, 0) + 1
         state.seen[base] = value
         key = state.widget_key(base)
-        edit = edit or (lambda chosen: partial(with_value, path=path, value=read(chosen)))
-        callback = {"on_change": self._on_change, "args": (path, base, key, show, edit)}
+        make = edit or (lambda chosen: partial(with_value, path=path, value=read(chosen)))
+
+        def edit_inside(chosen: Any) -> ParamsEdit:
+            return self.inside(path, make(chosen))
+
+        callback = {"on_change": self._on_change, "args": (path, base, key, show, edit_inside)}
         return Bound(show(value), {"key": key, **callback})
 
     def _on_change(
@@ -153,14 +178,24 @@ class Form:
         # The widget was replaced since; the browser reports its last value once more.
         if key != self._state.widget_key(base):
             return
-        if not _same(_shown(show, value_at(self._state.params, path)), chosen):
+        now = value_at(self._started(self._state.params, path), path)
+        if not _same(_shown(show, now), chosen):
             self.revise(edit(chosen))
 
     def offered(self, bound: Bound, options: Iterable[Any], *chosen: Any) -> list[Any]:
         """Return the options, and everything that was ever chosen besides them in this widget."""
-        extra = self._state.extra_options.setdefault(bound.kwargs["key"], [])
-        extra += [each for each in chosen if each not in extra]
+        key = bound.kwargs["key"]
+        extra = self._state.extra_options.setdefault(key, [])
+        # What was typed may be another text for the value of the document.
+        now = st.session_state.get(key)
+        typed = [now] if isinstance(now, str) else []
+        extra += [each for each in (*chosen, *typed) if each not in extra]
         return list(dict.fromkeys([*options, *extra]))
+
+    def explain(self, bound: Bound, text: str) -> None:
+        """Show a text beside the widget while the user works with it."""
+        if text:
+            self.helps[bound.kwargs["key"]] = text
 
     def button(self, label: str, name: str, edit: ParamsEdit, **looks: Any) -> None:
         """Draw a button that revises the parameters."""
@@ -170,7 +205,7 @@ class Form:
         """Draw a button to remove each value at a path that no field knows."""
         for name in self.value(path):
             if name not in known:
-                edit = partial(with_value, path=(*path, name), value=MISSING)
+                edit = self.inside(path, partial(with_value, path=(*path, name), value=MISSING))
                 label = f"Remove {plain(name[:40])}"
                 self.button(label, f"{dotted((*path, name))}.remove", edit, **looks)
 
@@ -182,6 +217,15 @@ class Form:
         if needed:
             self._state.opened.add(part)
         return part in self._state.opened
+
+    def is_set(self, spec: FieldSpec) -> bool:
+        """Return whether a field of the node has another value than its default."""
+        return bool(self.params.get(spec.name, spec.default) != spec.default)
+
+    def is_shown(self, spec: FieldSpec, specs: tuple[FieldSpec, ...]) -> bool:
+        """Return whether a field has an effect, or is set or wrong so that the user may fix it."""
+        is_wrong = bool(self.problems_at((spec.name,)))
+        return applies(spec, self.params, specs) or is_wrong or self.is_set(spec)
 
     # Problems
 
@@ -197,8 +241,14 @@ class Form:
             if inside or problem.field == name:
                 show_problem(problem)
 
-    def show_other_problems(self, path: ParamPath, drawn: Iterable[str]) -> None:
-        """Show the problems at a path that do not belong to one of the fields drawn there."""
+    def show_other_problems(
+        self, path: ParamPath, drawn: Iterable[str], titles: Mapping[str, str] | None = None
+    ) -> None:
+        """Show the problems at a path that do not belong to one of the fields drawn there.
+
+        ``titles`` are those of the fields at the path; without them, those of the node.
+        """
+        titles = self.titles if titles is None else titles
         start = dotted(path)
         drawn_names = [f"{start}.{name}" if start else name for name in drawn]
         for problem in self.problems_at(path) if path else self.problems:
@@ -206,7 +256,7 @@ class Form:
             if name != start and any(is_within(name, other) for other in drawn_names):
                 continue
             relative = name.removeprefix(f"{start}.") if path and name != start else name
-            show_problem(problem, name=relative)
+            show_problem(problem, relative and titles.get(relative, shown(relative)))
 
 
 def _stands_for(displayed: Any, value: Any, show: Convert, read: Convert) -> bool:
@@ -234,33 +284,52 @@ def _same(one: Any, other: Any) -> bool:
 # Small parts
 
 
-def show_problem(problem: Problem, name: str = "") -> None:
+def show_problem(problem: Problem, title: str = "") -> None:
     """Draw a problem in small red letters.
 
-    ``name`` says what it is about, for a problem that is not shown beside its field.
+    ``title`` says what it is about, for a problem that is not shown beside its field.
     """
-    message = problem.message
-    if name:
-        message = f"{problem.field_word} {shown(name)}: {message}"
+    message = f"{title}: {problem.message}" if title else problem.message
     message = message[:1].upper() + message[1:]
     st.markdown(f":small[:red[:material/error: {plain(message)}]]")
 
 
-def heading(title: str, help: str | None = None) -> None:
+def draw_style() -> None:
+    """Load the style of forms into the page."""
+    st.html(_STYLE)
+
+
+def heading(title: str) -> None:
     """Draw the title of several widgets."""
-    st.markdown(f":small[**{plain(title)}**]", help=help)
+    st.markdown(f":small[**{plain(title)}**]")
+
+
+@contextmanager
+def folded(title: str, text: str, key: str, *, expanded: bool) -> Iterator[None]:
+    """Draw a part that is folded; its header has the title and a text.
+
+    The text is not part of the label: the browser would draw all of it again when it changes, and
+    the user would lose what is being typed.
+    """
+    with st.container(key=f"folded-part/{key}", gap=None):
+        with st.container(key=f"folded-text/{key}"):
+            st.markdown(text)
+        with st.expander(title, expanded=expanded, key=f"{key}.part"):
+            yield
 
 
 LARGEST_HELPFUL_LIMIT = 1_000_000
 """A greater limit only says that any number will do, so that the help does not name it."""
 
 
-def help_of(spec: FieldSpec) -> str | None:
-    """Return description, limits and default of a field for its tooltip."""
+def help_of(spec: FieldSpec) -> str:
+    """Return description, limits and default of a field."""
     sentences = [spec.help, _limits_text(spec)]
+    if spec.kind == "mixed":
+        sentences.append("Choose, or type a number.")
     if spec.default_text and spec.kind != "cards":
         sentences.append(f"Default: {spec.default_text}.")
-    return plain(" ".join(filter(None, sentences))) or None
+    return " ".join(filter(None, sentences))
 
 
 def _limits_text(spec: FieldSpec) -> str:
@@ -270,8 +339,3 @@ def _limits_text(spec: FieldSpec) -> str:
     if spec.maximum > LARGEST_HELPFUL_LIMIT:
         return ""
     return f"From {spec.minimum:,} to {spec.maximum:,}."
-
-
-def choice_label(choice: Any) -> str:
-    """Return the text of a choice in a list."""
-    return pattern_text(choice).replace("_", " ") or "(empty)"

@@ -29,6 +29,7 @@ from engine.pipeline import MAX_BRANCHES, Node, Range, Sweep
 from engine.pipeline_file import with_values
 from engine.sweeps import choices_of, combinations, param_label
 from engine.text import counted
+from ui.studio.forms.field_help import draw_help
 from ui.studio.forms.fields import (
     MISSING,
     FieldSpec,
@@ -43,8 +44,8 @@ from ui.studio.forms.fields import (
     value_at,
     with_value,
 )
-from ui.studio.forms.fit_count import LEARNER_TITLES, preset_info
-from ui.studio.forms.form import Form, ParamsEdit, choice_label
+from ui.studio.forms.fit_count import preset_info
+from ui.studio.forms.form import Form, ParamsEdit, draw_style
 from ui.studio.screen_text import plain
 
 SweepEdit = Callable[[Sweep | None], Sweep | None]
@@ -87,6 +88,7 @@ def sweep_form(
         [_relative_to_sweep(problem) for problem in problems],
         lambda edit: change(_on_sweep(edit), None),
     )
+    draw_style()
     is_open = form.stays_open(TITLE, node.sweep is not None)
     with st.expander(TITLE, expanded=is_open, key=f"{key}/sweep-part"):
         specs = specs_of(catalog[node.type].params)
@@ -102,6 +104,7 @@ def sweep_form(
         if node.sweep is not None:
             icon = ":material/close:"
             form.button("Remove the sweep", "clear", lambda sweep: {}, icon=icon, type="tertiary")
+    draw_help(form.helps, f"{key}/sweep")
 
 
 def can_sweep(node: Node, node_type: NodeType) -> bool:
@@ -208,13 +211,13 @@ def _integer_input(form: Form, title: str, name: str, minimum: int, maximum: int
         lambda value: field.default if value is MISSING else value,
         lambda typed: MISSING if typed in (None, field.default) else typed,
     )
+    form.explain(bound, field.description or "")
     st.number_input(
         title,
         value=bound.initial,
         min_value=minimum,
         max_value=maximum,
         step=1,
-        help=field.description,
         **bound.kwargs,
     )
 
@@ -228,14 +231,14 @@ def _param(form: Form, spec: FieldSpec, path: ParamPath) -> None:
         else:
             _typed(form, spec, path)
         remove = partial(with_value, path=path, value=MISSING)
-        form.button(
-            "",
-            f"{name}.remove",
-            remove,
-            icon=":material/close:",
-            type="tertiary",
-            help=f"Stop sweeping {plain(spec.title)}",
-        )
+        with st.container(key=f"icon-button/{form.key}.{name}.remove", width="content"):
+            form.button(
+                f"Stop sweeping {plain(spec.title)}",
+                f"{name}.remove",
+                remove,
+                icon=":material/close:",
+                type="tertiary",
+            )
     form.show_problems(path)
 
 
@@ -264,7 +267,7 @@ def _choices(form: Form, spec: FieldSpec, path: ParamPath) -> None:
     labels = {True: "yes", False: "no", None: NONE}
 
     def label(option: Any) -> str:
-        return labels[option] if isinstance(option, bool | None) else choice_label(option)
+        return labels[option] if isinstance(option, bool | None) else spec.text_of(option)
 
     st.multiselect(
         plain(spec.title),
@@ -279,11 +282,12 @@ def _choices(form: Form, spec: FieldSpec, path: ParamPath) -> None:
 def _typed(form: Form, spec: FieldSpec, path: ParamPath) -> None:
     """Draw the values of a parameter as text; a random sweep also takes a range."""
     random = path[0] == RANDOM
-    bound = form.widget(path, values_text, partial(as_values, spec, random=random))
+    show, read = partial(values_text, spec), partial(as_values, spec, random=random)
+    bound = form.widget(path, show, read)
+    form.explain(bound, f"{LIST_HELP} {RANGE_HELP}" if random else LIST_HELP)
     st.text_input(
         plain(spec.title),
         bound.initial,
-        help=f"{LIST_HELP} {RANGE_HELP}" if random else LIST_HELP,
         placeholder="3 to 12" if random else "values, such as 1, 2, 5",
         **bound.kwargs,
     )
@@ -421,34 +425,38 @@ def spec_at(specs: tuple[FieldSpec, ...], params: Mapping[str, Any], name: str) 
         case [int(number), str(inner)] if spec and number < len(kinds):
             for field in spec.variants.get(kinds[number], ()):
                 if field.name == inner:
-                    return replace(field, title=f"{field.title} of {_card_title(kinds, number)}")
+                    return replace(
+                        field, title=f"{field.title} of {_card_title(spec, kinds, number)}"
+                    )
     return FieldSpec(name, name, "json")
 
 
-def _card_title(kinds: Sequence[str], number: int) -> str:
+def _card_title(spec: FieldSpec, kinds: Sequence[str], number: int) -> str:
     """Return ``Random forest``, or ``Random forest (2)`` if several cards are of that kind."""
     kind = kinds[number]
-    title = LEARNER_TITLES.get(kind, choice_label(kind))
+    title = spec.kinds.get(kind, kind)
     return title if kinds.count(kind) == 1 else f"{title} ({number + 1})"
 
 
 # Values as text
 
 
-def values_text(choice: Any) -> str:
-    """Return a list of values, or a range, as a user would type it."""
+def values_text(spec: FieldSpec, choice: Any) -> str:
+    """Return a list of values, or a range, as a user would type it; choices in their words."""
     if isinstance(choice, dict):
         log = " log" if choice.get("log") else ""
         return f"{choice.get('from')} to {choice.get('to')}{log}"
     if not isinstance(choice, list):
         return ""
-    return ", ".join(_value_text(value) for value in choice)
+    return ", ".join(_value_text(spec, value) for value in choice)
 
 
-def _value_text(value: Any) -> str:
+def _value_text(spec: FieldSpec, value: Any) -> str:
     """Return one value as text that ``as_values`` reads as the same value."""
     if value is None:
         return NONE
+    if spec.kind == "mixed" and value in spec.choices:
+        value = spec.text_of(value)
     if isinstance(value, str) and _needs_no_quotes(value):
         return value
     return json.dumps(value, ensure_ascii=False)

@@ -19,7 +19,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nodes.inspection.layers import UNKNOWN, Layers
-from ui.studio.plots.layers import HELD_OUT, TABLE, scored_on
+from ui.studio.plots.layers import (
+    DROPPED,
+    HELD_OUT,
+    TABLE,
+    MarginSeries,
+    dropped_numbers,
+    scored_on,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -81,28 +88,44 @@ def margin_series(
     stages: Sequence[Layer],
     row_sets: Sequence[str],
     numbers: Sequence[int],
-) -> list[tuple[str, Mapping[str, Any]]]:
-    """Return the name and the margins of the chosen layers on the chosen sets of rows.
+) -> list[MarginSeries]:
+    """Return the margins of the chosen layers on the chosen sets of rows.
 
-    Layers without margins are left out. The set is part of the name if there are two.
+    Layers without margins are left out. The set is part of the name if there are two, and so is
+    that a layer is dropped.
     """
-    both = len(row_sets) > 1
+    both, gone = len(row_sets) > 1, dropped_numbers(records)
     series = []
-    for row_set, layers in ((HELD_OUT, records), (TABLE, stages)):
-        if row_set in row_sets:
-            chosen = [layer for layer in layers if layer["number"] in numbers and layer["margins"]]
-            end = f", {row_set.lower()}" if both else ""
-            series += [(f"Layer {layer['number']}{end}", layer["margins"]) for layer in chosen]
+    for row_set, layers, dash in ((HELD_OUT, records, "solid"), (TABLE, stages, "dash")):
+        if row_set not in row_sets:
+            continue
+        for layer in layers:
+            number = layer["number"]
+            if number not in numbers or not layer["margins"]:
+                continue
+            parts = [f"Layer {number}"]
+            parts += [DROPPED] if number in gone else []
+            parts += [row_set.lower()] if both else []
+            series.append(
+                MarginSeries(
+                    ", ".join(parts),
+                    layer["margins"],
+                    number,
+                    len(records),
+                    number in gone,
+                    dash if both else "solid",
+                )
+            )
     return series
 
 
-def margin_rows(series: Sequence[tuple[str, Mapping[str, Any]]]) -> list[Row]:
+def margin_rows(series: Sequence[MarginSeries]) -> list[Row]:
     """Return one row for each interval of each series.
 
     A row has the number of table rows in the interval, and their share.
     """
     rows = []
-    for name, margins in series:
+    for name, margins, *_ in series:
         total = sum(margins["counts"]) or 1
         for (low, high), count in zip(pairwise(margins["edges"]), margins["counts"], strict=True):
             rows.append(

@@ -15,6 +15,7 @@ from users: they are escaped, shortened in the plot, and complete in the hover t
 - ``learner_quality``, ``agreement``, ``importances_by_layer``  the learners inside its layers
 - ``class_vectors``, ``row_margin``       one row, layer by layer
 - ``screening``                           rows that leave early
+- ``share_axes``                          gives figures the same vertical axis
 - ``for_dark``                            adapts texts inside cells to the dark theme
 - ``CONFIG``                              the configuration for ``st.plotly_chart``
 """
@@ -41,6 +42,7 @@ from ui.studio.plots.layers import (
     ratio_and_score,
     row_margin,
     screening,
+    share_axes,
 )
 from ui.studio.plots.style import CONFIG, for_dark
 
@@ -68,4 +70,5 @@ __all__ = [
     "roc_curves",
     "row_margin",
     "screening",
+    "share_axes",
 ]

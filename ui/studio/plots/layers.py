@@ -2,11 +2,14 @@
 
 ``records`` are what training measured on held-out rows, for every layer that was grown. ``stages``
 are what an inspected table showed, for every layer that was kept. Both number layers from 1.
+
+Layers have an order, and so have their colours (``layer_colour``). A dropped layer is faded, dotted
+and named as dropped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
@@ -41,6 +44,61 @@ CORRECT, WRONG = "rgba(0, 158, 115, 0.55)", "rgba(213, 94, 0, 0.65)"
 GONE_CORRECT, GONE_WRONG, GONE = "gone, correct", "gone, wrong", "gone"
 NEXT_LAYER = "next layer"
 ZERO_LINE = {"color": FAINT, "dash": "dot", "width": 1}
+LAYER_COLOURS = ("#4A50DA", "#B247B0", "#DE5160", "#D08400")
+"""From the first layer to the last. Each is brighter than the one before, differs from it for
+colour-blind people, and has a contrast of at least 3 to the ground of both themes."""
+FADED = 0.45
+"""Opacity of what belongs to a dropped layer."""
+DROPPED = "dropped"
+
+
+class MarginSeries(NamedTuple):
+    """The margins of some rows after a layer."""
+
+    name: str
+    margins: Mapping[str, Any]
+    """A margin record: edges and counts of intervals."""
+    layer: int = 1
+    depth: int = 1
+    """How many layers were grown."""
+    dropped: bool = False
+    dash: str = "solid"
+
+
+def layer_colour(number: int, depth: int) -> str:
+    """Return the colour of a layer, of ``depth`` layers that were grown; 0 is the input."""
+    if number < 1:
+        return GREY
+    last = len(LAYER_COLOURS) - 1
+    at = last * min(number - 1, depth - 1) / max(depth - 1, 1)
+    low = min(int(at), last - 1)
+    channels = []
+    for start in (1, 3, 5):
+        first, then = (int(each[start : start + 2], 16) for each in LAYER_COLOURS[low : low + 2])
+        channels.append(round(first + (then - first) * (at - low)))
+    return "#{:02X}{:02X}{:02X}".format(*channels)
+
+
+def dropped_numbers(records: Sequence[Layer]) -> list[int]:
+    """Return the numbers of the layers that are not part of the forest."""
+    return [record["number"] for record in records if record.get("kept") is False]
+
+
+def share_axes(figures: Sequence[go.Figure]) -> None:
+    """Give figures the same vertical axis, so that they can be compared by eye."""
+    lows, highs = [], []
+    for figure in figures:
+        for trace in figure.data:
+            errors = getattr(trace.error_y, "array", None) if hasattr(trace, "error_y") else None
+            for at, value in enumerate(getattr(trace, "y", None) or ()):
+                if value is not None:
+                    error = errors[at] if errors is not None else 0.0
+                    lows.append(value - error)
+                    highs.append(value + error)
+    if lows:
+        pad = 0.05 * ((max(highs) - min(lows)) or 1.0)
+        for figure in figures:
+            figure.update_yaxes(range=[min(lows) - pad, max(highs) + pad])
 
 
 # Growth
@@ -75,7 +133,7 @@ def growth(
         ]
     )  # fmt: skip
     apply_layout(figure, f"{hover_name(title)} by layer", 340, legend=True)
-    _layer_axis(figure, numbers)
+    _layer_axis(figure, numbers, dropped_numbers(records))
     axis_title = hover_name(title)
     figure.update_yaxes(title=axis_title if stages else f"{axis_title}, held-out rows")
     return figure
@@ -139,10 +197,14 @@ def margin_growth(records: Sequence[Layer], stages: Sequence[Layer] = ()) -> go.
         (TABLE, stages, GREEN, "dash", 0.04),
     ):
         measured = [layer for layer in layers if layer.get("margins")]
-        if measured:
-            figure.add_trace(_mean_and_spread(name, measured, colour, dash, shift))
+        kept, tail = _split_dropped(measured)
+        if kept:
+            figure.add_trace(_mean_and_spread(name, kept, colour, dash, shift))
+        if tail:
+            trace = _mean_and_spread(f"{name}, {DROPPED}", tail, colour, "dot", shift)
+            figure.add_trace(_faded(trace, joined=bool(kept)))
     apply_layout(figure, "Margin by layer: mean ± standard deviation", 340, legend=True)
-    _layer_axis(figure, [record["number"] for record in records])
+    _layer_axis(figure, [record["number"] for record in records], dropped_numbers(records))
     figure.update_yaxes(title="Margin")
     figure.add_hline(0, line=ZERO_LINE)
     return figure
@@ -156,15 +218,20 @@ def ratio_and_score(
     # Margin ratio = standard deviation ÷ mean of the margins.
     ratios = [(layer.get("margins") or {}).get("ratio") for layer in layers]
     score_name = shortened(title, 28)
-    figure = go.Figure(
-        [
-            _line_of("Margin ratio", numbers, ratios, AMBER, "dash", "square", "y2"),
-            _line_of(score_name, numbers, list(scores), BLUE, "solid", "circle", "y"),
-        ]
-    )
+    dropped = dropped_numbers(layers)
+    figure = go.Figure()
+    for name, values, colour, dash, symbol, axis in (
+        ("Margin ratio", ratios, AMBER, "dash", "square", "y2"),
+        (score_name, list(scores), BLUE, "solid", "circle", "y"),
+    ):
+        for part, ats, is_tail in _parts(numbers, dropped):
+            chosen = [values[at] for at in ats]
+            label = f"{name}, {DROPPED}" if is_tail else name
+            trace = _line_of(label, part, chosen, colour, dash, symbol, axis)
+            figure.add_trace(_faded(trace, joined=True) if is_tail else trace)
     where = where.lower()
     apply_layout(figure, f"Margin ratio and {hover_name(title)}: {where}", 340, legend=True)
-    _layer_axis(figure, numbers)
+    _layer_axis(figure, numbers, dropped)
     figure.update_layout(
         yaxis={"title": f"● {hover_name(title)}", "range": _padded(scores, 0.15, 0.45)},
         yaxis2={
@@ -184,23 +251,25 @@ def _padded(values: Sequence[float | None], below: float, above: float) -> list[
     known = [value for value in values if value is not None]
     if not known:
         return None
-    # One layer, or equal values: any span will do, but not 0.
     low, high = min(known), max(known)
-    span = (high - low) or abs(high) or 1.0
-    return [low - below * span, high + above * span]
+    # One layer, or equal values: any small span will do, but not 0.
+    span = (high - low) or 0.1 * abs(high) or 0.1
+    top = high + above * span
+    # No axis of a share, such as accuracy, goes far beyond 1.
+    return [low - below * span, min(top, 1 + 0.1 * span) if high <= 1 else top]
 
 
 def margin_distribution(
-    series: Sequence[tuple[str, Mapping[str, Any]]], title: str, *, cumulative: bool = False
+    series: Sequence[MarginSeries], title: str, *, cumulative: bool = False
 ) -> go.Figure:
-    """Plot the margins of each series (name and margin record).
+    """Plot the margins of each series in the colour of its layer.
 
     The plot shows the share of rows in each interval, or with ``cumulative`` the share of rows
     with at most each margin.
     """
     figure = go.Figure()
-    for index, (name, margins) in enumerate(series):
-        figure.add_trace(_distribution(name, margins, index, cumulative=cumulative))
+    for each in series:
+        figure.add_trace(_distribution(each, cumulative=cumulative))
     apply_layout(figure, hover_name(title), 400, legend=True)
     figure.update_xaxes(title="Margin (below 0: wrong)", range=[-1.02, 1.02])
     axis_title = "Rows with at most this margin" if cumulative else "Share of rows"
@@ -218,19 +287,25 @@ def learner_quality(
     scores: Sequence[Sequence[float | None]],
     title: str,
     where: str,
+    dropped: Collection[int] = (),
 ) -> go.Figure:
-    """Plot one line per learner over the layers; ``scores`` are layers × learners."""
+    """Plot one line per learner over the layers; ``scores`` are layers × learners.
+
+    ``dropped`` are the numbers of layers that are not part of the forest.
+    """
     figure = go.Figure()
     for index, name in enumerate(learners):
-        figure.add_scatter(
-            name=shortened(name, 28), x=list(numbers), y=[layer[index] for layer in scores],
-            mode="lines+markers", line=line(index), marker={"size": 7},
-            customdata=[hover_name(name)] * len(numbers),
-            hovertemplate="%{customdata}<br>layer %{x}<br>%{y:.4f}<extra></extra>",
-        )  # fmt: skip
+        for part, ats, is_tail in _parts(numbers, dropped):
+            trace = go.Scatter(
+                name=shortened(name, 28), x=part, y=[scores[at][index] for at in ats],
+                mode="lines+markers", line=line(index), marker={"size": 7},
+                customdata=[hover_name(name)] * len(part),
+                hovertemplate="%{customdata}<br>layer %{x}<br>%{y:.4f}<extra></extra>",
+            )  # fmt: skip
+            figure.add_trace(_faded(trace, joined=True) if is_tail else trace)
     heading = f"{hover_name(title)} of each learner: {where.lower()}"
     apply_layout(figure, heading, 360, legend=True)
-    _layer_axis(figure, list(numbers))
+    _layer_axis(figure, list(numbers), dropped)
     figure.update_yaxes(title=hover_name(title))
     return figure
 
@@ -252,8 +327,11 @@ def agreement(learners: Sequence[str], shares: Sequence[Sequence[float]], layer:
     return figure
 
 
-def importances_by_layer(stages: Sequence[Layer]) -> go.Figure:
-    """Plot the most important features: their share of each layer's importance."""
+def importances_by_layer(stages: Sequence[Layer], dropped: Collection[int] = ()) -> go.Figure:
+    """Plot the most important features: their share of each layer's importance.
+
+    Dropped layers have an empty column: their learners were not stored.
+    """
     numbers = [stage["number"] for stage in stages]
     names = top_features(stages, MAX_FEATURES)
     layers = [_importances(stage) for stage in stages]
@@ -265,7 +343,7 @@ def importances_by_layer(stages: Sequence[Layer]) -> go.Figure:
     figure.data[0].customdata = [[hover_name(name)] * len(stages) for name in names]
     _write_cells(figure, cells, "{:.1%}", numbers)
     apply_layout(figure, "Importance by layer", 120 + 24 * max(len(names), 4))
-    _layer_axis(figure, numbers)
+    _layer_axis(figure, [*numbers, *dropped], dropped)
     figure.update_yaxes(autorange="reversed", showgrid=False, **named_ticks(names, longest=32))
     return figure
 
@@ -293,11 +371,12 @@ def class_vectors(
     learners: Sequence[str],
     classes: Sequence[str],
     truth: int | None,
+    dropped: Collection[int] = (),
 ) -> go.Figure:
     """Plot the predictions for one row: of each learner, and of the cascade after each layer.
 
     ``vectors`` are layers × learners × classes, ``cascade`` layers × classes. ``truth`` is the
-    index of the true class, if it is known.
+    index of the true class, if it is known. Each of the ``dropped`` layers has an empty line.
     """
     names: list[str] = []
     full_names: list[str] = []
@@ -310,6 +389,10 @@ def class_vectors(
         names.append(f"{layer} · cascade")
         full_names.append(f"layer {layer}, the cascade after it")
         cells.append(after)
+    for layer in dropped:
+        names.append(f"{layer} · {DROPPED}")
+        full_names.append(f"layer {layer}, {DROPPED}")
+        cells.append([None] * len(classes))
     hover = "%{customdata[0]}<br>%{customdata[1]}<br>%{z:.1%}<extra></extra>"
     figure = _heat_map(cells, 0.0, hover, highest=1.0)
     figure.data[0].customdata = _name_pairs(full_names, classes)
@@ -318,7 +401,7 @@ def class_vectors(
     if truth is not None:
         title += " (dotted frame: the true class)"
     apply_layout(figure, title, 160 + 24 * len(cells))
-    for level in range(1, len(vectors)):
+    for level in range(1, len(vectors) + bool(dropped)):
         between = level * (len(learners) + 1) - 0.5
         figure.add_hline(between, line={"color": FAINT, "width": 2})
     if truth is not None:
@@ -333,11 +416,14 @@ def class_vectors(
 
 
 def row_margin(
-    margins: Sequence[float | None], predicted: Sequence[str], left_at: int
+    margins: Sequence[float | None],
+    predicted: Sequence[str],
+    left_at: int,
+    dropped: Collection[int] = (),
 ) -> go.Figure:
     """Plot the margin of one row after each layer, up to the layer at which it left.
 
-    ``predicted`` are the classes after each layer.
+    ``predicted`` are the classes after each layer. Dropped layers did not predict the row.
     """
     numbers = list(range(1, len(margins) + 1))
     figure = go.Figure(
@@ -350,7 +436,7 @@ def row_margin(
         )
     )  # fmt: skip
     apply_layout(figure, "Margin of the row (green: correct, orange: wrong)", 300)
-    _layer_axis(figure, numbers)
+    _layer_axis(figure, [*numbers, *dropped], dropped)
     figure.update_yaxes(title="Margin", range=[-1.05, 1.05])
     figure.add_hline(0, line=ZERO_LINE)
     if left_at < len(margins):
@@ -387,11 +473,12 @@ def screening(flows: Sequence[Mapping[str, Any]], title: str) -> go.Figure:
     depth = len(flows)
     names = [f"Layer {flow['layer']}" for flow in flows] + [GONE_CORRECT, GONE_WRONG, GONE]
     links = _links(flows)
+    layer_colours = [layer_colour(flow["layer"], depth) for flow in flows]
     figure = go.Figure(
         go.Sankey(
             arrangement="snap",
             node={
-                "customdata": names, "color": [BLUE] * depth + [GREEN, ORANGE, GREY], "pad": 24,
+                "customdata": names, "color": [*layer_colours, GREEN, ORANGE, GREY], "pad": 24,
                 "thickness": 16, "line": {"width": 0},
                 "hovertemplate": "%{customdata}<br>%{value:,} rows<extra></extra>",
             },
@@ -455,11 +542,61 @@ def _name_flows(
 # Parts of the plots
 
 
-def _layer_axis(figure: go.Figure, numbers: Sequence[int]) -> None:
-    """Label the horizontal axis with the numbers of the layers."""
+def _layer_axis(figure: go.Figure, numbers: Sequence[int], dropped: Collection[int] = ()) -> None:
+    """Label the horizontal axis with the numbers of the layers, and those that are dropped."""
     low, high = min(numbers, default=1), max(numbers, default=1)
     limits = [low - 0.5, high + 0.5]
-    figure.update_xaxes(title="Layer", tickvals=list(numbers), range=limits, showgrid=False)
+    texts = [f"{each}<br>{DROPPED}" if each in dropped else str(each) for each in numbers]
+    figure.update_xaxes(
+        title="Layer", tickvals=list(numbers), ticktext=texts, range=limits, showgrid=False
+    )
+
+
+def _split_dropped(layers: Sequence[Layer]) -> tuple[list[Layer], list[Layer]]:
+    """Return the layers up to the last one that is kept, and the dropped ones after it.
+
+    The second list begins with the last kept layer, where its line begins.
+    """
+    kept = [at for at, layer in enumerate(layers) if layer.get("kept") is not False]
+    end = kept[-1] + 1 if kept else 0
+    tail = layers[max(end - 1, 0) :] if end < len(layers) else []
+    return list(layers[:end]), list(tail)
+
+
+def _parts(
+    numbers: Sequence[int], dropped: Collection[int]
+) -> list[tuple[list[int], list[int], bool]]:
+    """Return the parts of a line: numbers of layers, their positions, whether they are dropped."""
+    layers = [{"number": each, "kept": each not in dropped} for each in numbers]
+    kept, tail = _split_dropped(layers)
+    parts = []
+    for part, is_tail in ((kept, False), (tail, True)):
+        if part:
+            chosen = [layer["number"] for layer in part]
+            parts.append((chosen, [list(numbers).index(each) for each in chosen], is_tail))
+    return parts
+
+
+def _faded(trace: go.Scatter, *, joined: bool) -> go.Scatter:
+    """Return the line as that of dropped layers: dotted, faded, with hollow marks.
+
+    A ``joined`` line begins at the last kept layer, whose mark another line draws.
+    """
+    count = len(trace.x)
+    size = trace.marker.size
+    symbol = f"{trace.marker.symbol or 'circle'}-open".replace("-open-open", "-open")
+    trace.update(
+        opacity=FADED,
+        line={"dash": "dot"},
+        marker={
+            "symbol": symbol,
+            "size": [0 if joined and not at else size for at in range(count)],
+        },
+        showlegend=False,
+    )
+    if joined and trace.error_y.array is not None:
+        trace.error_y.array = [0.0, *trace.error_y.array[1:]]
+    return trace
 
 
 def _table_scores(stages: Sequence[Layer], measure: str) -> list[go.Scatter]:
@@ -483,15 +620,17 @@ def _layer_marks(records: Sequence[Layer]) -> list[go.Scatter]:
     kept = [record for record in records if record["kept"]]
     probes = [record for record in records if record.get("probe")]
     dropped = [record for record in records if not record["kept"] and not record.get("probe")]
-    marks = [_marks("Kept layer", kept, BLUE, "circle")]
-    marks.append(_marks("Dropped layer", dropped, GREY, "circle-open"))
+    depth = len(records)
+    marks = [_marks("Kept layer", kept, depth, "circle")]
+    marks.append(_marks("Dropped layer", dropped, depth, "circle-open"))
     if probes:
-        marks.append(_marks("Dropped after a probe", probes, GREY, "diamond-open"))
+        marks.append(_marks("Dropped after a probe", probes, depth, "diamond-open"))
     return marks
 
 
-def _marks(name: str, layers: Sequence[Layer], colour: str, symbol: str) -> go.Scatter:
-    """Return the marks of some layers."""
+def _marks(name: str, layers: Sequence[Layer], depth: int, symbol: str) -> go.Scatter:
+    """Return the marks of some of ``depth`` layers, each in the colour of its layer."""
+    colours = [layer_colour(layer["number"], depth) for layer in layers]
     errors = [layer.get("score_se") for layer in layers]
     noise = ["" if error is None else f" ± {error:.4f}" for error in errors]
     reasons = [hover_name(str(layer.get("reason", ""))) for layer in layers]
@@ -499,10 +638,11 @@ def _marks(name: str, layers: Sequence[Layer], colour: str, symbol: str) -> go.S
         name=name, mode="markers",
         x=[layer["number"] for layer in layers], y=[layer["score"] for layer in layers],
         error_y={"type": "data", "array": [error or 0.0 for error in errors],
-                 "visible": any(errors), "color": colour, "thickness": 1.5, "width": 6},
+                 "visible": any(errors), "color": GREY, "thickness": 1.5, "width": 6},
         customdata=[list(pair) for pair in zip(noise, reasons, strict=True)],
-        marker={"color": colour, "size": 12, "symbol": symbol,
-                "line": {"color": colour, "width": 2}},
+        marker={"color": colours, "size": 12, "symbol": symbol,
+                "line": {"color": colours, "width": 2}},
+        opacity=FADED if symbol.endswith("open") else 1,
         hovertemplate="layer %{x}<br>%{y:.4f}%{customdata[0]}<br>%{customdata[1]}<extra></extra>",
     )  # fmt: skip
 
@@ -541,11 +681,9 @@ def _mean_and_spread(
     )  # fmt: skip
 
 
-def _distribution(
-    name: str, margins: Mapping[str, Any], index: int, *, cumulative: bool
-) -> go.Scatter:
+def _distribution(series: MarginSeries, *, cumulative: bool) -> go.Scatter:
     """Return the line of one series, from the counts of its rows in intervals of the margin."""
-    counts, edges = margins["counts"], margins["edges"]
+    counts, edges = series.margins["counts"], series.margins["edges"]
     total = sum(counts) or 1
     if cumulative:
         x, y = list(edges), [0.0, *(count / total for count in accumulate(counts))]
@@ -556,8 +694,11 @@ def _distribution(
         # Steps: a share belongs to the whole interval.
         hover, shape = "around %{x:.2f}: %{y:.1%} of the rows", "hvh"
     return go.Scatter(
-        name=shortened(name, 28), x=x, y=y, mode="lines", line=line(index) | {"shape": shape},
-        customdata=[hover_name(name)] * len(x),
+        name=shortened(series.name, 44), x=x, y=y, mode="lines",
+        opacity=FADED if series.dropped else 1,
+        line={"color": layer_colour(series.layer, series.depth), "width": 2, "shape": shape,
+              "dash": "dot" if series.dropped else series.dash},
+        customdata=[hover_name(series.name)] * len(x),
         hovertemplate=f"%{{customdata}}<br>{hover}<extra></extra>",
     )  # fmt: skip
 

@@ -18,6 +18,7 @@ from deepforest.metrics import (
     title_among,
 )
 from engine.errors import SylvaError
+from engine.result_names import named_report
 from engine.run_summaries import RunSummary
 from engine.store import Artifact, Store
 from engine.text import counted, size
@@ -40,14 +41,26 @@ SCORES = {"precision": "Precision", "recall": "Recall", "f1": "F1"}
 """Scores in the table of classes; they do not depend on a threshold."""
 
 
-def show_report(output: Artifact, store: Store, key: str) -> None:
+class Maker(NamedTuple):
+    """The node that made an output, and the names of the results in its pipeline by node."""
+
+    node: str = ""
+    names: Mapping[str, str] = {}
+
+    @property
+    def name(self) -> str:
+        """Return the name of the output; empty if it is not known."""
+        return self.names.get(self.node, "")
+
+
+def show_report(output: Artifact, store: Store, key: str, maker: Maker) -> None:
     """Draw a report by its kind, and its downloads.
 
     Raise ``CorruptObject`` if the store lost it.
 
     A kind that only a plug-in knows is shown as plain rows.
     """
-    report: Report = opened(output, store)
+    report = named_report(opened(output, store), maker.node, maker.names)
     KINDS.get(report.kind, _any)(report, key)
     downloads(report.kind, report.rows, asdict(report), key)
 
@@ -299,7 +312,9 @@ class ReportLine(NamedTuple):
     metric: str = ""
     """What it measures: ``Accuracy``."""
     best: str = ""
-    """Of a comparison, the best model."""
+    """Of a comparison, the best model as it was named when the comparison was made."""
+    best_node: str = ""
+    """The node that evaluated it; its name may be another now."""
 
     @property
     def line(self) -> str:
@@ -317,8 +332,9 @@ def main_figure(report: Report) -> ReportLine:
     figures = report.headline
     if report.kind == "comparison" and figures.get("metric") and figures.get("value") is not None:
         metric, value = str(figures["metric"]), figures["value"]
-        best = str(figures.get("best") or "")
-        return ReportLine(format_metric(metric, value), title_in(report, metric), best)
+        best, nodes = str(figures.get("best") or ""), report.data.get("nodes") or [""]
+        figure = format_metric(metric, value)
+        return ReportLine(figure, title_in(report, metric), best, str(nodes[0]))
     metric_name = headline_metric(figures) if report.kind == "evaluation" else None
     if metric_name is None:
         return ReportLine()

@@ -272,11 +272,15 @@ class PredictionSummary:
     first: pa.Table
 
 
-def show_predictions(output: Artifact, store: Store, key: str) -> None:
-    """Draw the facts, the accuracy if the truth is known, and tabs."""
+def show_predictions(output: Artifact, store: Store, key: str, model: str = "") -> None:
+    """Draw the facts, the accuracy if the truth is known, and tabs.
+
+    ``model`` is the name of the model; without it, it has the title of its type.
+    """
     check_intact(output, store)
     summary = _summary(output.digest, output, store)
-    by = f"by {summary.model}" if summary.model else ""
+    model = model or summary.model
+    by = f"by {model}" if model else ""
     classes = counted(len(summary.counts), "class", "classes")
     facts(counted(summary.rows, "row"), classes, by, size(output.size))
     if summary.known:

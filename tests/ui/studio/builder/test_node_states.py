@@ -81,7 +81,10 @@ def test_a_cycle_drawn_since_does_not_hang():
             {"state": "cached", "seconds": None, "text": "unchanged"},
         ),
         (NodeState("failed", error={"message": "no file"}), {"state": "failed", "text": "no file"}),
-        (NodeState("skipped", text="needs 'load'"), {"state": "skipped", "text": "needs 'load'"}),
+        (
+            NodeState("skipped", text="needs 'load', which failed"),
+            {"state": "skipped", "text": "a node before it failed"},
+        ),
         (NodeState("cancelled"), {"state": "skipped"}),
         (NodeState("interrupted"), {"state": "skipped"}),
         (NodeState("of a newer version"), {"state": "idle"}),

@@ -23,7 +23,7 @@ from engine.run_state import run_state
 from engine.supervisor_starter import SupervisorStarter
 from engine.workspace import Workspace
 from tests.waiting import until
-from ui.studio.builder import browser_tab, node_panel, outputs, page, pipeline_list
+from ui.studio.builder import browser_tab, node_panel, node_results, outputs, page, pipeline_list
 from ui.studio.builder.open_pipeline import OpenPipeline
 from ui.studio.canvas import Edited
 from ui.studio.canvas.protocol import Revision
@@ -51,7 +51,7 @@ def starter() -> Iterator[SupervisorStarter]:
 def studio(tmp_path: Path, starter: SupervisorStarter, monkeypatch: pytest.MonkeyPatch) -> Studio:
     made = Studio(Workspace(tmp_path).create(), load_catalog())
     made.runs.starter = starter
-    for module in (browser_tab, pipeline_list, node_panel, outputs):
+    for module in (browser_tab, pipeline_list, node_panel, node_results, outputs):
         monkeypatch.setattr(module, "studio", lambda: made)
     return made
 

@@ -16,6 +16,7 @@ from engine.pipeline_file import parse, with_values
 from engine.validation import columns_for, find_problems, find_source_problems
 from engine.workspace import Files
 from ui.studio.forms.node_form import node_form
+from ui.studio.screen_text import problem_in_form
 
 state = st.session_state
 catalog = load_catalog()
@@ -56,7 +57,11 @@ with panel:
         offered_files=sorted(path.name for path in files.data.iterdir())
         if files.data.is_dir()
         else [],
-        problems=[problem for problem in problems if problem.node == state.node],
+        problems=[
+            problem_in_form(problem, pipeline, catalog)
+            for problem in problems
+            if problem.node == state.node
+        ],
         key=f"form.{state.node}.{state.get('epoch', 0)}",
         change=change,
     )

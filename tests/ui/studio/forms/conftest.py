@@ -21,7 +21,10 @@ from engine.node_types import load_catalog
 from engine.pipeline import Node, Pipeline
 from engine.pipeline_file import parse
 from engine.validation import find_problems, find_source_problems
-from engine.workspace import Files
+from engine.workspace import Files, Workspace
+from ui.studio import upload
+from ui.studio.forms import load_data
+from ui.studio.session import Studio
 
 APP = Path(__file__).with_name("app.py")
 
@@ -107,6 +110,24 @@ class Drawn:
             widget.set_value(value)
         return self.run().params
 
+    @property
+    def open_cards(self) -> list[int]:
+        """The numbers of the learners that are open."""
+        state = self.app.session_state
+        keys = [f"{self.form_key}learners.{number}.open" for number in range(20)]
+        # The state of an AppTest has no ``get``.
+        known = [key in state and bool(state[key]) for key in keys]
+        return [number for number, is_open in enumerate(known) if is_open]
+
+    @property
+    def form_key(self) -> str:
+        return f"form.{self.node}.{self.app.session_state['epoch']}."
+
+    def open_card(self, number: int) -> Drawn:
+        """Open the card of a list of learners, as a click on it does."""
+        self.app.session_state[f"{self.form_key}learners.{number}.open"] = True
+        return self.run()
+
     def press(self, name: str) -> dict[str, Any]:
         """Press the button whose key ends so; the parameters after it."""
         button = next(one for one in self.app.button if one.key.endswith(name))
@@ -116,7 +137,9 @@ class Drawn:
 
 @pytest.fixture
 def draw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Drawn]]:
-    (tmp_path / "data").mkdir()
+    made = Studio(Workspace(tmp_path).create(), load_catalog())
+    for module in (load_data, upload):
+        monkeypatch.setattr(module, "studio", lambda: made)
     monkeypatch.setenv("FORMS_WORKSPACE", str(tmp_path))
 
     def drawn(node_type: str, **params: Any) -> Drawn:

@@ -34,9 +34,10 @@ def test_every_node_type_has_a_form_whose_labels_are_the_titles(draw, name: str)
         ("random-forest", {}, "Depth", "7", {"max_depth": 7}),
         ("random-forest", {}, "Depth", "deep", {"max_depth": "deep"}),
         ("random-forest", {"max_depth": 7}, "Depth", "", {}),
-        ("random-forest", {}, "Columns per split", "log2", {"max_features": "log2"}),
-        ("random-forest", {}, "Columns per split", "0.25", {"max_features": 0.25}),
-        ("random-forest", {}, "Columns per split", "most", {"max_features": "most"}),
+        ("random-forest", {}, "Features per split", "log2", {"max_features": "log2"}),
+        ("random-forest", {}, "Features per split", "all features", {"max_features": "all"}),
+        ("random-forest", {}, "Features per split", "0.25", {"max_features": 0.25}),
+        ("random-forest", {}, "Features per split", "most", {"max_features": "most"}),
         ("random-forest", {}, "Class weights", "balanced", {"class_weights": "balanced"}),
         ("random-forest", {}, "Class weights", "by name", {"class_weights": {}}),
         ("random-forest", {"class_weights": {"a": 2}}, "a", "3.5", {"class_weights": {"a": 3.5}}),
@@ -54,8 +55,9 @@ def test_every_node_type_has_a_form_whose_labels_are_the_titles(draw, name: str)
         ("save-model", {"name": "best"}, "Name", "", {}),
         ("save-table", {}, "Format", "arrow", {"format": "arrow"}),
         ("evaluate", {"name": "A"}, "Name", "", {"name": ""}),
-        ("select-columns", {}, "Kinds", ["time", "text"], {"kinds": ["time", "text"]}),
+        ("select-columns", {}, "Types", ["time", "text"], {"kinds": ["time", "text"]}),
         ("select-columns", {}, "Columns", ["pixel_*"], {"columns": ["pixel_*"]}),
+        ("load-data", {}, "Source", "Iris (sample)", {"source": "sample:iris"}),
         ("load-data", {}, "Source", "sample:iris", {"source": "sample:iris"}),
         ("load-data", {}, "Source", "mine.csv", {"source": "mine.csv"}),
         ("load-data", {}, "Target", "digit", {"target": "digit"}),
@@ -85,20 +87,20 @@ def test_an_edit_changes_its_own_field_only(
         ("random-forest", {"trees": 0}, "Trees", 0),
         ("random-forest", {"trees": 10**30}, "Trees", str(10**30)),
         ("random-forest", {"trees": [5]}, "Trees", "[5]"),
-        ("random-forest", {"max_features": "most"}, "Columns per split", "most"),
+        ("random-forest", {"max_features": "most"}, "Features per split", "most"),
         ("random-forest", {"class_weights": 5}, "Class weights", "5"),
         ("random-forest", {"class_weights": {"a": "x"}}, "a", "x"),
         ("split", {"stratified": "perhaps"}, "Stratified", "perhaps"),
         ("split", {"time_column": 5}, "Time column", "5"),
         ("save-table", {"format": "pdf"}, "Format", "pdf"),
         ("mlp", {"layers": "wide"}, "Layers", "wide"),
-        ("select-columns", {"kinds": ["odd"]}, "Kinds", '["odd"]'),
+        ("select-columns", {"kinds": ["odd"]}, "Types", '["odd"]'),
         ("load-data", {"roles": ["a"]}, "Roles", '["a"]'),
         ("load-data", {"roles": {"pixel_0_0": "king"}}, "pixel_0_0", "king"),
         ("load-data", {"missing": [5]}, "Missing texts", "[5]"),
         ("deep-forest", {"preset": "oak"}, "Preset", "oak"),
         ("deep-forest", {"folds": 1}, "Folds", "1"),
-        ("deep-forest", {"learners": 5}, "Learners of a layer", "5"),
+        ("deep-forest", {"learners": 5}, "Base learners", "5"),
     ],
 )
 def test_a_wrong_value_is_kept_shown_and_its_problem_is_told(
@@ -169,7 +171,7 @@ def test_edits_follow_each_other_and_none_is_lost(draw):
 def test_problems_without_a_field_of_the_form_are_at_the_top(draw):
     form = draw("deep-forest", gamma=0.4, bogus=1)
     top = "".join(one.value for one in form.app.markdown[:2])
-    assert "'table'" in top and "'bogus'" in top
+    assert "Training rows" in top and "'bogus'" in top and "'table'" not in top
     assert form.find("Target margin γ").value == "0.4"
 
 
@@ -241,7 +243,15 @@ def test_a_name_that_is_there_already_keeps_its_value(draw):
 def test_files_of_the_workspace_and_samples_are_offered(draw, tmp_path: Path):
     (tmp_path / "data/people.csv").write_text(PEOPLE)
     form = draw("load-data")
-    assert form.find("Source").options[:2] == ["people.csv", "sample:digits"]
+    assert form.find("Source").options == [
+        "people.csv",
+        "Digits (sample)",
+        "Breast cancer (sample)",
+        "Wine (sample)",
+        "Iris (sample)",
+        "Payments (sample)",
+    ]
+    assert form.find("Source").value == "Digits (sample)"
     form.give("Source", "people.csv")
     assert form.find("Target").options == ["(not set)", "age", "city", "income"]
 

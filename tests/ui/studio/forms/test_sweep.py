@@ -37,6 +37,7 @@ DEEP = specs_of(CATALOG["deep-forest"].params)
         ("trees", "5,,", [5]),
         ("max_depth", "3, none", [3, None]),
         ("max_features", "sqrt, 0.5", ["sqrt", 0.5]),
+        ("max_features", "√ features, all features, 0.5", ["sqrt", "all", 0.5]),
         ("trees", "1e999", ["1e999"]),
         ("trees", "3 to 12", ["3 to 12"]),  # a grid has no ranges; the validator says so
         ("class_weights", '"none", {"a": 2, "b": 1}', ["none", {"a": 2, "b": 1}]),
@@ -76,7 +77,7 @@ def test_what_is_shown_reads_back_as_the_same(values: Any):
         if values and isinstance(values, list) and "plain" in values
         else spec_at(FOREST, {}, "max_depth")
     )
-    assert as_values(spec, values_text(values), random=isinstance(values, dict)) == values
+    assert as_values(spec, values_text(spec, values), random=isinstance(values, dict)) == values
 
 
 def test_settings_of_a_card_are_found_by_their_place():
@@ -132,7 +133,7 @@ def test_a_line_says_what_it_amounts_to(sweep: dict[str, Any], words: str):
         (
             {"preset": "gcforest"},
             {},
-            {"Max. layers": "max_layers"},
+            {"Max layers": "max_layers"},
             {"gamma", "mu", "error_share", "learners.0.trees"},
         ),
         (
@@ -160,7 +161,7 @@ def test_a_line_says_what_it_amounts_to(sweep: dict[str, Any], words: str):
             {"Depth of MART": "learners.0.max_depth"},
             {"learners", "learners.0.trees"},
         ),
-        ({"learners": "odd"}, {}, {"Learners of a layer": "learners"}, set()),
+        ({"learners": "odd"}, {}, {"Base learners": "learners"}, set()),
     ],
 )
 def test_what_can_be_swept_is_offered_as_the_form_calls_it(
@@ -273,9 +274,9 @@ def test_a_sweep_is_made_changed_and_removed():
 
 def test_settings_of_the_preset_s_own_learners_can_be_swept():
     form = Form("deep-forest", preset="gcforest")
-    assert {"Max. layers", "Trees of Random forest"} <= set(form.offered)
+    assert {"Max layers", "Trees of Random forest"} <= set(form.offered)
     assert not {"max_layers", "Target margin γ", "Error share a"} & set(form.offered)
-    assert form.add("Max. layers") == {"grid": {"max_layers": []}}
+    assert form.add("Max layers") == {"grid": {"max_layers": []}}
     assert form.params == {"preset": "gcforest"}
     assert form.add("Trees of Random forest") == {
         "grid": {"max_layers": [], "learners.0.trees": [500]}

@@ -10,7 +10,7 @@ import pytest
 from deepforest.inspection import screening_flow
 from tests.ui.studio.inspect.lab import RECORDS, large, record, small
 from ui.studio.inspect import tables
-from ui.studio.plots.layers import HELD_OUT, TABLE
+from ui.studio.plots.layers import HELD_OUT, TABLE, MarginSeries
 
 LAYERS = small()  # rows 2, 4, 5, 9: right, turned right, wrong, left after the first layer
 
@@ -45,20 +45,21 @@ def test_growth_has_standard_errors_and_the_out_of_fold_score_beside_an_honest_o
 @pytest.mark.parametrize(
     ("places", "numbers", "names"),
     [
-        ([HELD_OUT], [1, 3], ["Layer 1", "Layer 3"]),
+        ([HELD_OUT], [1, 3], ["Layer 1", "Layer 3, dropped"]),
         ([TABLE], [1, 2, 3], ["Layer 1", "Layer 2"]),
         ([HELD_OUT, TABLE], [2], ["Layer 2, held-out training rows", "Layer 2, inspected table"]),
         ([], [1], []),
     ],
 )
 def test_margins_are_of_the_layers_and_rows_wanted(places, numbers, names):
-    assert [
-        name for name, _ in tables.margin_series(RECORDS, LAYERS.stages, places, numbers)
-    ] == names
+    series = tables.margin_series(RECORDS, LAYERS.stages, places, numbers)
+    assert [each.name for each in series] == names
+    assert [each.dropped for each in series] == ["dropped" in name for name in names]
+    assert {each.depth for each in series} <= {3}, "the colours count the layers that were grown"
 
 
 def test_margin_rows_count_every_row_once():
-    rows = tables.margin_rows([("Layer 1", RECORDS[0]["margins"])])
+    rows = tables.margin_rows([MarginSeries("Layer 1", RECORDS[0]["margins"])])
     assert sum(row["rows"] for row in rows) == 4 and sum(
         row["share"] for row in rows
     ) == pytest.approx(1)

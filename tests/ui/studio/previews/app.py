@@ -9,7 +9,7 @@ import streamlit as st
 
 from engine.store import CacheEntry, Store
 from engine.workspace import Workspace
-from ui.studio.previews import show_output
+from ui.studio.previews import Maker, show_output
 
 st.set_page_config(layout="wide")
 store = Store(Workspace.at())
@@ -21,4 +21,6 @@ outputs = {
     f"{result.node}.{port}": output for result in results for port, output in result.outputs.items()
 }
 chosen = st.query_params.get("output") or os.environ.get("PREVIEWED") or sorted(outputs)[0]
-show_output(outputs[chosen], store, title=chosen, key="preview")
+names = json.loads(os.environ.get("NAMES", "{}"))
+maker = Maker(chosen.partition(".")[0], names)
+show_output(outputs[chosen], store, title=chosen, key="preview", maker=maker)

@@ -242,6 +242,17 @@ def test_another_measure_orders_the_bars_anew(monkeypatch, workspace, outputs):
     assert plotted(test) == ["Log loss by model"] and values == sorted(values)
 
 
+def test_models_have_the_labels_of_now(monkeypatch, workspace, outputs):
+    names = {"evaluate_forest": "Cascade of mine", "evaluate_mart": "Boosted"}
+    monkeypatch.setenv("NAMES", json.dumps({**names, "predict_mart": "Boosted"}))
+    board = preview(monkeypatch, workspace, "compare.report", "Leaderboard")
+    assert set(board.dataframe[0].value["name"]) == set(names.values())
+    best = Store(workspace).open(outputs["compare.report"]).data["nodes"][0]
+    assert f"Best: **{names[best]}**" in board.markdown[0].value
+    assert "Cascade of mine" in words(preview(monkeypatch, workspace, "evaluate_forest.report"))
+    assert "by Boosted" in words(preview(monkeypatch, workspace, "predict_mart.predictions"))
+
+
 def test_layers_of_a_deep_forest_are_told_with_their_learners(monkeypatch, workspace, outputs):
     test = preview(monkeypatch, workspace, "forest.model", "Layers")
     layers, learners = (each.value for each in test.dataframe)
@@ -406,18 +417,19 @@ def test_a_report_is_told_in_a_line_that_is_read_once(workspace, outputs, monkey
     store = Store(workspace)
     evaluation, comparison = (outputs[f"{name}.report"] for name in ("evaluate_mart", "compare"))
     auc, about = store.open(evaluation).headline["auc"], store.open(comparison).headline
-    assert result_of(evaluation, store) == (f"{auc:.3f}", "AUC", "")
+    assert result_of(evaluation, store) == (f"{auc:.3f}", "AUC", "", "")
     compared = result_of(comparison, store)
-    assert compared == (f"{about['value']:.3f}", "AUC", about["best"])
+    best = "evaluate_forest" if about["best"] == "Deep forest" else "evaluate_mart"
+    assert compared == (f"{about['value']:.3f}", "AUC", about["best"], best)
     assert compared.line == f"AUC {about['value']:.3f}: {about['best']}"
-    assert result_of(outputs["select.report"], store) == ("", "", "")
+    assert result_of(outputs["select.report"], store) == ("", "", "", "")
     monkeypatch.setattr(Store, "open", lambda *_: pytest.fail("read again"))
     assert result_of(evaluation, store).line == f"AUC {auc:.3f}"
 
 
 def test_a_report_that_is_gone_says_nothing(tmp_path):
     gone = result_of(Artifact("report", "0" * 64, {}), Store(Workspace(tmp_path).create()))
-    assert gone == ("", "", "") and gone.line == ""
+    assert gone == ("", "", "", "") and gone.line == ""
 
 
 @pytest.mark.parametrize(

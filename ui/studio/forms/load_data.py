@@ -1,0 +1,109 @@
+"""Draw where *Load data* reads from: a file, a sample, or a file that is uploaded here.
+
+Another source keeps the target if it has that column. Otherwise a column that is named like a
+target is proposed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import streamlit as st
+
+from engine.errors import BadInput
+from nodes.data.columns import proposed_target
+from nodes.data.samples import (
+    PREFIX,
+    sample_columns,
+    sample_name,
+    sample_titles,
+)
+from nodes.data.tables import preview
+from nodes.load_data import preview_params
+from ui.studio.forms.field_widgets import draw_field, select
+from ui.studio.forms.fields import MISSING, FieldSpec, fits
+from ui.studio.forms.form import Form, ParamsEdit
+from ui.studio.session import studio
+from ui.studio.upload import draw_upload, file_format_of
+from ui.studio.widgets import show_flashes
+
+
+def draw_source(form: Form, spec: FieldSpec) -> None:
+    """Draw the choice of the source, and the upload of a file."""
+    value = form.value((spec.name,))
+    if value is MISSING or fits(spec, value):
+        with st.container(gap="xxsmall"):
+            _draw_choice(form, spec)
+            form.show_problems((spec.name,))
+    else:
+        draw_field(form, spec, (spec.name,))
+    own_target = _own_target(form.params.get(spec.name, spec.default))
+    if own_target:
+        form.placeholders = {"target": f"{own_target} (its own)"}
+    with st.container(key=f"form-upload/{form.key}", gap="xxsmall"):
+        key = f"{form.key}/upload"
+        show_flashes(key)
+        saved = draw_upload(key)
+    if saved:
+        form.revise(_reading(saved))
+        st.rerun()
+
+
+def _draw_choice(form: Form, spec: FieldSpec) -> None:
+    """Draw the list of files and samples; the name of another file can be typed."""
+    sources = {title: source for source, title in sample_titles().items()}
+
+    def show(value: Any) -> str:
+        return spec.text_of(spec.default if value is MISSING else value)
+
+    def read(chosen: str | None) -> str:
+        text = chosen or str(spec.default)
+        # A file of the workspace may be named like a sample.
+        return text if text in form.files else sources.get(text, text)
+
+    def edit(chosen: str | None) -> ParamsEdit:
+        return _reading(read(chosen))
+
+    bound = form.widget((spec.name,), show, read, ".one", edit=edit)
+    options = [*form.files, *sources]
+    select(form, spec, bound, options, label=str, accept_new_options=True)
+
+
+def _own_target(source: Any) -> str:
+    """Return the target that a sample has by itself; empty for other sources."""
+    if not isinstance(source, str) or source not in sample_titles():
+        return ""
+    name = source.removeprefix(PREFIX)
+    return next(column.name for column in sample_columns(name) if column.role == "target")
+
+
+def _reading(source: str) -> ParamsEdit:
+    """Return the edit that reads another source."""
+    return partial(with_source, source=source, names=_column_names(source))
+
+
+def _column_names(source: str) -> Sequence[str] | None:
+    """Return the columns of a source; None if it cannot be read."""
+    try:
+        settings = preview_params(source, file_format_of(source))
+        return preview(settings, studio().files).names
+    except BadInput:
+        return None
+
+
+def with_source(
+    params: Mapping[str, Any], source: str, names: Sequence[str] | None
+) -> dict[str, Any]:
+    """Return the parameters for another source with the columns ``names``, None if not known.
+
+    The target stays if the source has it. Otherwise it is the column that is named like a target,
+    or none. A sample has a target of its own.
+    """
+    revised = {**params, "source": source, **file_format_of(source).settings}
+    if names is None or params.get("target") in names:
+        return revised
+    revised.pop("target", None)
+    target = None if sample_name(source) else proposed_target(names)
+    return {**revised, "target": target} if target else revised
