@@ -75,11 +75,11 @@ function withLanes(columns, pairs) {
   const result = columns.map((column) => [...column]);
   const at = new Map(columns.flatMap((column, index) => column.map((id) => [id, index])));
   const chains = pairs.flatMap(([source, target]) => {
-    const passed = Array.from({ length: Math.max(0, at.get(target) - at.get(source) - 1) }, (_, step) => at.get(source) + 1 + step);
+    const passed = Array.from({ length: Math.max(0, at.get(target) - at.get(source) - 1) }, (_, index) => at.get(source) + 1 + index);
     const lanes = passed.map((column) => `lane:${source}>${target}:${column}`);
-    passed.forEach((column, step) => result[column].push(lanes[step]));
+    passed.forEach((column, index) => result[column].push(lanes[index]));
     const way = [source, ...lanes, target];
-    return way.slice(1).map((id, step) => [way[step], id]);
+    return way.slice(1).map((id, index) => [way[index], id]);
   });
   return { columns: result, chains };
 }
