@@ -171,7 +171,7 @@ def edit_latency(studio: Studio, repeats: int) -> Figure:
     took = []
     for at in range(repeats):
         before = studio.library.version(studio.pipeline)
-        x, y = studio.centre(studio.node("split-0").locator(".step-title"))
+        x, y = studio.centre(studio.node("split-0").locator(".node-title"))
         studio.pull((x, y), (x + 32 + at, y + 32), let_go=False)
         took.append(
             timed(
@@ -217,7 +217,7 @@ def worst_frame(studio: Studio, repeats: int) -> Figure:
     studio.page.wait_for_timeout(3000)
     worst = []
     for _ in range(repeats):
-        x, y = studio.centre(studio.node("split-0").locator(".step-title"))
+        x, y = studio.centre(studio.node("split-0").locator(".node-title"))
         studio.page.mouse.move(x, y)
         studio.page.mouse.down()
         studio.page.mouse.move(x + 8, y + 8, steps=2)

@@ -158,7 +158,7 @@ def test_a_run_is_found_after_a_reload_stopped_on_the_runs_page_and_resumed(stud
         studio.click(node)
     studio.choose("forest")
     until(lambda: fits(studio, "done"), what="a finished fit")
-    expect(studio.node("forest").locator(".step-bar")).to_be_visible()
+    expect(studio.node("forest").locator(".node-bar")).to_be_visible()
     studio.shoot("running")
     assert studio.run is not None
     run = studio.run.id
@@ -222,7 +222,7 @@ def test_a_setting_is_undone_and_redone_and_a_wrong_one_is_marked_and_costs_noth
     studio.saved(lambda pipeline: pipeline.nodes["split"].params == {"seed": 17})
     expect(studio.field("Seed")).to_have_value("17")
 
-    badge = studio.node("forest").locator(".step-problems")
+    badge = studio.node("forest").locator(".node-problems")
     studio.choose("forest")
     assert badge.count() == 0
     studio.unfold("Layers", "Max layers")
