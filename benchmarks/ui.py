@@ -158,7 +158,7 @@ def output_latency(studio: Studio, repeats: int) -> Figure:
         for node, text in shown.items():
             output = studio.page.locator(f".st-key-part-of-{node}-Output").get_by_text(text)
             studio.page.wait_for_timeout(500)
-            title = studio.node(node).locator(".step-title")
+            title = studio.node(node).locator(".node-title")
             took.append(timed(title.click, output.first.is_visible))
     warm = took[len(shown) :]
     return median("a click on a finished node shows its output, warm", warm, 0.5)
