@@ -1,6 +1,7 @@
 """Draw some rows of a table, to try a pipeline quickly.
 
-``pick`` chooses the rows; the node split uses it as well. The same seed gives the same rows.
+``pick`` chooses the rows, by ``class_codes``; the node split uses both as well. The same seed gives
+the same rows.
 """
 
 from __future__ import annotations
@@ -92,14 +93,14 @@ def pick(
     if not stratified or table.target is None:
         mask[rng.permutation(len(mask))[:count]] = True
         return mask
-    codes = _class_codes(table)
+    codes = class_codes(table)
     sizes = np.bincount(codes)
     for code, rows in enumerate(_rows_per_class(sizes, count, spare, field)):
         mask[rng.permutation(np.flatnonzero(codes == code))[:rows]] = True
     return mask
 
 
-def _class_codes(table: Table) -> np.ndarray:
+def class_codes(table: Table) -> np.ndarray:
     """Return the class of each row as a number; rows without a label are a class of their own."""
     import numpy as np
 

@@ -63,14 +63,15 @@ def load(source: str, **params: Any) -> Table:
     return _outputs("load_data", {}, {"source": source, **params})["table"]  # type: ignore[no-any-return]
 
 
-def split(table: Table, **params: Any) -> tuple[Table, Table]:
-    """Return training rows and test rows.
+def split(table: Table, **params: Any) -> tuple[Table, ...]:
+    """Return training rows and test rows, with the validation rows between them if there are any.
 
-    ``params`` are those of the node *Split*, such as ``test_share``, ``time_column`` and
-    ``seed``.
+    ``params`` are those of the node *Split*, such as ``test_share``, ``validation_share``,
+    ``time_column``, ``group_column`` and ``seed``.
     """
     parts = _outputs("split", {"table": table}, params)
-    return parts["train"], parts["test"]
+    held_out = [parts["validation"]] if parts["validation"].data.num_rows else []
+    return parts["train"], *held_out, parts["test"]
 
 
 def sample(table: Table, **params: Any) -> Table:

@@ -25,6 +25,7 @@ from engine.node_types import Column, Columns, NodeContext, NodeParams, NodeType
 from engine.text import listed
 from engine.values import Table, kind_of
 from nodes.data.columns import HOW_TO_TARGET, check_learnable
+from nodes.data.row_groups import group_codes
 from nodes.models.kinds import Encoding, ModelKind
 from nodes.models.model import FittedModel
 
@@ -476,7 +477,7 @@ def _groups_and_times(
     if column is None:
         return None, None
     if column.role == "group":
-        groups = _group_codes(table.data.column(column.name))
+        groups = group_codes(table.data.column(column.name))
         n_groups = len(np.unique(groups))
         if n_groups < 2:
             raise BadInput(
@@ -512,17 +513,6 @@ def _obstacle(times: np.ndarray) -> str | None:
     if len(np.unique(times)) < 3:
         return "it has fewer than 3 different values"
     return None
-
-
-def _group_codes(column: pa.ChunkedArray) -> np.ndarray:
-    """Return the number of each row's group; a row without a group is a group of its own."""
-    import numpy as np
-
-    indices = column.combine_chunks().dictionary_encode().indices
-    codes: np.ndarray = indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-    missing = np.flatnonzero(codes == -1)
-    codes[missing] = codes.max() + 1 + np.arange(len(missing))
-    return codes
 
 
 def _scaled(weights: np.ndarray | None) -> np.ndarray | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -120,18 +121,26 @@ def test_nothing_held_out_is_earlier_than_what_is_learned_from(ctx, fraud):
 @pytest.mark.parametrize(
     ("params", "naming"),
     [
-        ({"test_rows": 2000}, ["2,000", "60 rows", "below 60"]),
-        ({"test_rows": 60}, ["below 60"]),
+        ({"test_rows": 2000}, ["2,000", "60 rows", "up to 59"]),
+        ({"test_rows": 60}, ["up to 59"]),
         ({"test_rows": 59}, ["2 classes", "58 rows"]),
         ({"test_share": 0.99}, ["58 rows", "Stratified"]),
         ({"time_column": "rows"}, ["'rows'", "'row'"]),
         ({"time_column": "y"}, ["'y'", "category"]),
         ({"time_column": "gaps"}, ["'gaps'", "1 rows"]),
+        ({"group_column": "rows"}, ["'rows'", "'row'"]),
+        ({"group_column": "same"}, ["'same'", "1 different", "2 parts"]),
+        ({"validation_share": 0.9}, ["18 test rows", "54 validation rows", "60 rows"]),
+        ({"validation_rows": 42}, ["42 validation rows"]),
     ],
 )
 def test_settings_that_do_not_suit_the_table_are_refused(ctx, params, naming):
     table = table_of(["a"] * 40 + ["b"] * 20)
-    table = table.with_data(table.data.append_column("gaps", pa.array([None, *range(59)])))
+    table = table.with_data(
+        table.data.append_column("gaps", pa.array([None, *range(59)])).append_column(
+            "same", pa.array([7] * 60)
+        )
+    )
     [field] = params
     with refused(field=field, naming=naming):
         parts(ctx, table, **params)
@@ -161,10 +170,82 @@ def test_settings_out_of_range_are_refused(params):
 def test_columns_are_known_before_a_run():
     known = (Column("a", "number"), Column("y", "category", "target"))
     assert NODE.output_columns is not None
-    assert NODE.output_columns({"table": known}, SplitParams()) == {"train": known, "test": known}
-    assert NODE.output_columns({"table": None}, SplitParams(time_column="t")) == {
-        "train": None,
-        "test": None,
-    }
+    parts = ("train", "validation", "test")
+    assert NODE.output_columns({"table": known}, SplitParams()) == dict.fromkeys(parts, known)
+    unknown = NODE.output_columns({"table": None}, SplitParams(time_column="t"))
+    assert unknown == dict.fromkeys(parts)
     with refused(field="time_column", naming="'t'"):
         NODE.output_columns({"table": known}, SplitParams(time_column="t"))
+    with refused(field="group_column", naming=["by time or by group"]):
+        NODE.output_columns({"table": known}, SplitParams(time_column="a", group_column="y"))
+
+
+def three(ctx: Any, table: Table, **params: Any) -> list[Table]:
+    """The training, validation and test rows."""
+    outputs = NODE.run(ctx, {"table": table}, SplitParams(**params))
+    return [outputs[part] for part in ("train", "validation", "test")]
+
+
+def test_validation_rows_come_from_the_training_rows_and_leave_the_test_rows(ctx, digits):
+    train, test = parts(ctx, digits, seed=3)
+    assert three(ctx, digits, seed=3)[1].data.num_rows == 0
+    small, validation, same = three(ctx, digits, seed=3, validation_share=0.2)
+    assert same.data.equals(test.data)
+    assert validation.data.num_rows == round(1797 * 0.2)
+    assert small.data.num_rows + validation.data.num_rows == train.data.num_rows
+    counts = Counter(validation.labels().to_pylist())
+    every = Counter(digits.labels().to_pylist())
+    assert all(abs(counts[label] - count * 0.2) <= 1 for label, count in every.items())
+    assert three(ctx, digits, validation_rows=50)[1].data.num_rows == 50
+
+
+def test_validation_rows_are_later_than_training_rows_and_earlier_than_test_rows(ctx, fraud):
+    times = [
+        part.data.column("time").to_pylist()
+        for part in three(ctx, fraud, time_column="time", validation_share=0.2)
+    ]
+    assert max(times[0]) <= min(times[1])
+    assert max(times[1]) <= min(times[2])
+
+
+@given(
+    groups=st.lists(st.sampled_from([*"abcdefg", None]), min_size=8, max_size=60),
+    stratified=st.booleans(),
+    share=st.floats(0.05, 0.6),
+    seed=st.integers(0, 5),
+)
+def test_the_rows_of_a_group_are_in_one_part(tmp_path_factory, groups, stratified, share, seed):
+    from tests.nodes.conftest import make_context
+
+    ctx = make_context(tmp_path_factory.mktemp("split"))
+    table = table_of(["x" if at % 3 else "y" for at in range(len(groups))])
+    data = table.data.append_column("who", pa.array(groups, pa.string()))
+    # A row without a group is a group of its own.
+    n_groups = len(set(groups) - {None}) + groups.count(None)
+    settings_ = {"stratified": stratified, "validation_share": share / 2, "test_share": share / 2}
+    table = Table(data, "y", {"who": "group"})
+    if n_groups < 3:
+        with refused(field="group_column", naming=["'who'", "3 parts"]):
+            three(ctx, table, seed=seed, **settings_)
+        return
+    found = three(ctx, table, seed=seed, **settings_)
+    assert sorted(rows(found[0]) + rows(found[1]) + rows(found[2])) == list(range(len(groups)))
+    assert all(rows(part) for part in found)
+    where = [set(part.data.column("who").to_pylist()) - {None} for part in found]
+    assert not where[0] & where[1] and not where[0] & where[2] and not where[1] & where[2]
+    again = three(ctx, Table(data, "y"), seed=seed, group_column="who", **settings_)
+    assert [rows(part) for part in again] == [rows(part) for part in found]
+
+
+def test_groups_meet_the_shares_of_rows_and_classes(ctx):
+    # 300 customers with 1 to 20 rows; fraud is rare, and some customers have much of it.
+    rng = np.random.default_rng(0)
+    who = np.repeat(np.arange(300), rng.integers(1, 21, 300))
+    labels = np.where(rng.random(len(who)) < np.where(who % 25 == 0, 0.5, 0.01), "fraud", "good")
+    table = table_of(labels.tolist())
+    data = table.data.append_column("who", pa.array(who))
+    found = three(ctx, Table(data, "y", {"who": "group"}), test_share=0.3, validation_share=0.2)
+    sizes = np.array([part.data.num_rows for part in found]) / len(who)
+    assert np.abs(sizes - [0.5, 0.2, 0.3]).max() < 0.01
+    frauds = [part.labels().to_pylist().count("fraud") for part in found]
+    assert np.abs(np.array(frauds) / sum(frauds) - [0.5, 0.2, 0.3]).max() < 0.05
