@@ -29,7 +29,7 @@ from engine.errors import BadInput
 from engine.text import free_name, readable
 
 if TYPE_CHECKING:
-    from engine.node_types import Branch, NodeParams, NodeTypes
+    from engine.node_types import Branch, NodeParams, NodeType, NodeTypes
     from engine.pipeline import Pipeline
     from engine.plan import Plan, PlannedNode
 
@@ -67,6 +67,8 @@ class Variables:
     """By port: the branches that feed a comparison, in the order of ``gathered``."""
     local: Callable[[str], Expression]
     """Return a variable that no other node uses, for an intermediate value: ``local("rows")``."""
+    makers: Mapping[str, tuple[NodeType, Any]] = field(default_factory=dict)
+    """By port: type and parameters of the node at an input that takes one edge."""
 
 
 Python = Callable[[Any, Variables], Snippet]
@@ -120,6 +122,7 @@ class _VariableNames:
     """Assign variable names, each of them once in the script."""
 
     def __init__(self, plan: Plan, reserved: Iterable[str]) -> None:
+        self._plan = plan
         self._used = set(reserved)
         self._outputs: dict[tuple[str, str], Expression] = {}
         # An output is named after its node, and after its port too if the node has several.
@@ -136,7 +139,7 @@ class _VariableNames:
 
     def of(self, step: PlannedNode) -> Variables:
         """Return the variables of one node."""
-        inputs, gathered = {}, {}
+        inputs, gathered, makers = {}, {}, {}
         # In the order of the ports, which ``step_call`` writes as the order of the arguments.
         for port in step.type.inputs:
             sources = step.inputs.get(port.name, [])
@@ -144,12 +147,14 @@ class _VariableNames:
                 gathered[port.name] = {source.node: self._outputs[source] for source in sources}
             elif sources:
                 inputs[port.name] = self._outputs[sources[0]]
+                maker = self._plan.steps[sources[0].node]
+                makers[port.name] = maker.type, maker.params
         outputs = {port.name: self._outputs[step.id, port.name] for port in step.type.outputs}
 
         def local(stem: str) -> Expression:
             return self.unused(f"{step.id}_{stem}")
 
-        return Variables(inputs, gathered, outputs, step.branch, step.branches, local)
+        return Variables(inputs, gathered, outputs, step.branch, step.branches, local, makers)
 
 
 # Parts of the script

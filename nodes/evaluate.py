@@ -66,32 +66,40 @@ class EvaluateParams(NodeParams):
 
 
 def run(ctx: NodeContext, inputs: dict[str, Any], params: EvaluateParams) -> dict[str, Any]:
-    """Compute every metric, the curves and the confusion matrix.
-
-    Rows whose class is not known are left out. Raise ``BadInput`` if no class is known, if the
-    positive class does not exist, or if a threshold has no positive class.
-    """
+    """Evaluate the rows whose class is known; raise ``BadInput`` if there are none."""
     predictions: Predictions = inputs["predictions"]
     truth, probabilities = _rows_with_truth(predictions)
-    if params.positive is not None and params.positive not in predictions.classes:
+    name = ctx.branch.title(params.name) if ctx.branch else params.name or predictions.model
+    report = evaluation(name, truth, probabilities, predictions.classes, params)
+    test_rows = row_digests(truth, predictions.classes, predictions.columns)
+    return {"report": replace(report, data={**report.data, "test_rows": test_rows})}
+
+
+def evaluation(
+    name: str,
+    truth: np.ndarray,
+    probabilities: np.ndarray,
+    classes: list[str],
+    params: EvaluateParams,
+) -> Report:
+    """Return every metric, the curves and the confusion matrix of rows whose classes are known.
+
+    Raise ``BadInput`` if the positive class does not exist, or if a threshold has none.
+    """
+    if params.positive is not None and params.positive not in classes:
         raise BadInput(
-            f"the class '{params.positive}' does not exist; the classes are "
-            f"{listed(predictions.classes)}",
+            f"the class '{params.positive}' does not exist; the classes are {listed(classes)}",
             field="positive",
         )
-    name = ctx.branch.title(params.name) if ctx.branch else params.name or predictions.model
-    if len(predictions.classes) == 2 or params.positive is not None:
-        report = _of_one_class(name, truth, probabilities, predictions.classes, params)
-    elif params.threshold is not None:
+    if len(classes) == 2 or params.positive is not None:
+        return _of_one_class(name, truth, probabilities, classes, params)
+    if params.threshold is not None:
         raise BadInput(
             "a threshold needs a positive class when there are more than two classes; "
             "set Positive class, or leave Threshold empty",
             field="threshold",
         )
-    else:
-        report = _of_many_classes(name, truth, probabilities, predictions.classes)
-    test_rows = row_digests(truth, predictions.classes, predictions.columns)
-    return {"report": replace(report, data={**report.data, "test_rows": test_rows})}
+    return _of_many_classes(name, truth, probabilities, classes)
 
 
 def columns(

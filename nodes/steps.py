@@ -9,7 +9,7 @@ in a pipeline.
 - ``training_rows``   a table as an estimator needs it: matrix, class numbers, weights
 - ``model``           a trained estimator with all it needs to predict for tables
 - ``load_model``, ``predict``, ``inspect_layers``  use a model
-- ``evaluate``, ``compare``, ``importances``, ``tell``  reports
+- ``evaluate``, ``cross_validate``, ``compare``, ``importances``, ``tell``  reports
 - ``save_table``, ``save_model``  files in the workspace
 
 Files and models are those of the workspace: ``$SYLVA_WORKSPACE``, else ``~/.sylva``. A file outside
@@ -32,6 +32,7 @@ import os
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -177,6 +178,28 @@ def evaluate(predictions: Predictions, **params: Any) -> Report:
     ``params`` are those of the node *Evaluate*: ``name``, ``positive`` and ``threshold``.
     """
     return _outputs("evaluate", {"predictions": predictions}, params)["report"]  # type: ignore[no-any-return]
+
+
+def cross_validate(
+    trained: FittedModel,
+    table: Table,
+    *,
+    settings: Mapping[str, Any] | None = None,
+    **params: Any,
+) -> Report:
+    """Return the figures of models like this one on rows that they have not seen.
+
+    ``settings`` are those of the node that trains such a model; without them, a saved model has its
+    own. ``params`` are those of the node *Cross-validate*, such as ``folds``.
+    """
+    node: NodeType = import_module(f"nodes.{trained.kind.name.replace('-', '_')}").NODE
+    if settings is not None:
+        checked = node.params.model_validate_json(json.dumps(settings))
+        trained = replace(trained, params=checked.model_dump(mode="json"))
+    with tempfile.TemporaryDirectory() as folder:
+        trained.save(Path(folder))
+        inputs = {"model": Folder(Path(folder)), "table": table}
+        return _outputs("cross_validate", inputs, params)["report"]  # type: ignore[no-any-return]
 
 
 def compare(

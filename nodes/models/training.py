@@ -3,7 +3,7 @@
 - ``ClassWeights``, ``FoldsBy``, ``Seed``  the parameters that these nodes share
 - ``labelled``         the rows whose class is known
 - ``TrainingRows``, ``prepare``  a table as an estimator needs it: checked, encoded, weighted
-- ``fold_column``      the column that says which rows a fold holds out
+- ``fold_column``, ``groups_and_times``  the column that says which rows a fold holds out
 - ``training_node``    the node type of a kind of model; ``train`` is what it runs
 - ``compile_kernels``, ``one_blas_thread``  what several fits need
 - ``training_script``, ``fit_statement``  the same as lines of a Python script
@@ -265,7 +265,7 @@ def prepare(
     if of_class:
         by_row = np.array([of_class[name] for name in classes])[y]
         weights = by_row if row_weights is None else row_weights * by_row
-    groups, times = _groups_and_times(table, folds_by, log)
+    groups, times = groups_and_times(table, folds_by, log)
     precision = encoding.precision
     # 32 bits halve the memory, and trees see the same values.
     if encoding.form == "codes" and encoder.fits_float32:
@@ -462,7 +462,7 @@ def fold_column(columns: Columns, folds_by: str) -> Column | None:
     return column
 
 
-def _groups_and_times(
+def groups_and_times(
     table: Table, folds_by: str, log: Callable[[str], None]
 ) -> tuple[np.ndarray | None, np.ndarray | None]:
     """Return the group or the time of each row, by what a fold holds out; None for the others.
