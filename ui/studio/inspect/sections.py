@@ -351,8 +351,8 @@ def _pair_words(groups: Sequence[MapGroup], linked: LinkedRows) -> str:
     if linked.shared == count == len(groups[0].layers.rows):
         return "Both forests were inspected on the same rows: marks are linked in all maps."
     return (
-        f"{linked.shared:,} rows are in both inspections: their marks are linked in all maps. "
-        "The other rows are in one of them only."
+        f"The two inspections share {counted(linked.shared, 'row')}: marks of shared rows are seen "
+        "in all maps."
     )
 
 
