@@ -35,7 +35,7 @@ MAX_LISTED = 50
 MAX_OVERLAID = 6
 TABS = "tab"
 """Key of the open tab, and its name in the address of the page."""
-ROW_TAB = "One row"
+MAPS_TAB, ROW_TAB = "t-SNE", "One row"
 USUAL_SHARE = 0.1
 WHOSE_ROWS = f"{HELD_OUT}: training rows, each evaluated by fits that did not see it."
 MARGIN = (
@@ -634,8 +634,15 @@ def _draw_neighbours(layers: Layers, at: int, images: RowImages | None, marked: 
         st.html(neighbours_html(layers, at, found, images))
         near = [at, *(position for each in found for position in each.positions)]
         with st.container(horizontal=True):
-            st.button("Mark them in the maps", on_click=lambda: marked.change(sorted(set(near))))
+            show = partial(_show_in_maps, marked, sorted(set(near)))
+            st.button("Show them in the maps", on_click=show)
             download_csv("nearest-rows", neighbour_rows(layers, at, found))
+
+
+def _show_in_maps(marked: Marks, positions: Sequence[int]) -> None:
+    """Mark these rows and open the tab of the maps."""
+    marked.change(positions)
+    st.session_state[TABS] = MAPS_TAB
 
 
 # Learners

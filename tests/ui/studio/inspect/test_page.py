@@ -318,12 +318,13 @@ def test_a_second_forest_without_maps_or_whose_result_is_gone_is_reported(
 # Nearest rows
 
 
-def test_one_row_has_its_nearest_rows_and_they_can_be_marked(studio: Studio):
+def test_one_row_has_its_nearest_rows_and_they_are_shown_in_the_maps(studio: Studio):
     run, _ = inspected_run(studio, with_input(small()))
     test = inspect_page("One row", run=run, node="inspect")
     assert not test.exception and "Nearest rows" in words(test)
-    next(button for button in test.button if button.label == "Mark them in the maps").click().run()
-    assert test.session_state["inspect-marks"].rows == (0, 1, 2, 3)
+    next(button for button in test.button if button.label == "Show them in the maps").click().run()
+    assert test.session_state["tab"] == "t-SNE"
+    assert test.dataframe[0].value["row"].tolist() == [2, 4, 5, 9]
 
 
 def test_an_inspection_of_an_earlier_version_says_how_to_add_the_input(studio: Studio):
