@@ -151,7 +151,7 @@ def _draw_pairs(
 def _whose_scores(records: Sequence[Layer]) -> str:
     """Return which rows the scores that decide are of, as a sentence."""
     words = SCORED_ON[scored_on(records[0])]
-    return f"{words[:1].upper()}{words[1:]}."
+    return f"Scored {words}." if words.startswith("out-of-fold") else f"Scored on {words}."
 
 
 def _ratio_plot(forest: ForestView, title: str) -> Any:
@@ -293,15 +293,17 @@ def draw_maps(forest: ForestView, other: ForestView | None = None) -> None:
     linked = _linked(groups, tuple(group.digest for group in groups))
     marked = marks(forest.digest)
     marked.put_beside(groups[-1].digest, len(layers.rows))
+    with_truth = any(_has_truth(group.layers) for group in groups)
     numbers = sorted({number for group in groups for number in group.layers.panels})
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
         by = st.segmented_control(
             "Colour by",
-            list(COLOURINGS),
+            list(COLOURINGS) if with_truth else ["class"],
             default="class",
             format_func=COLOURINGS.__getitem__,
             required=True,
-            key="inspect-colour",
+            # Other choices, another widget: the chosen one may not exist here.
+            key="inspect-colour" if with_truth else "inspect-colour-class",
         )
         chosen = numbers
         if len(numbers) > 1:
@@ -316,6 +318,8 @@ def draw_maps(forest: ForestView, other: ForestView | None = None) -> None:
         images = row_images(forest)
     if 0 not in layers.panels:
         st.info(WITHOUT_INPUT, icon=":material/info:")
+    if not with_truth:
+        st.caption("The inspected rows have no true classes: colours are of the predicted ones.")
     if other is not None:
         st.caption(_pair_words(groups, linked))
     if chosen:
@@ -488,6 +492,7 @@ def _row_list(
     config: dict[str, Any] = {
         name: margin for name in rows.column_names if name.startswith("margin ")
     }
+    config["truth"] = st.column_config.TextColumn("true class")
     row_height = 35
     if second is not None:
         rows = rows.add_column(2, second[0], pa.array(second[1], pa.string()))
@@ -627,9 +632,12 @@ def _draw_neighbours(layers: Layers, at: int, images: RowImages | None, marked: 
     with st.container(key="inspect-neighbours"):
         st.markdown("**Nearest rows**")
         words = (
-            "The inspected rows that are nearest to this one, in the input and after each layer. "
-            "A dashed frame: another class. Good: the frames get fewer from layer to layer."
+            "The inspected rows that are nearest to this one, in the input and after each layer."
         )
+        if found[0].same_class is not None:
+            words += (
+                " A dashed frame: another class. Good: the frames get fewer from layer to layer."
+            )
         st.caption(words if 0 in layers.panels else f"{words} {WITHOUT_INPUT}")
         st.html(neighbours_html(layers, at, found, images))
         near = [at, *(position for each in found for position in each.positions)]
@@ -745,7 +753,7 @@ def _draw_agreement(learners: Sequence[str], stages: Sequence[Layer], gone: Sequ
 def draw_screening(forest: ForestView) -> None:
     """Draw which rows left early, and which would leave with other settings.
 
-    The second part needs the true classes, so it is drawn only for an inspection that has them.
+    The second part needs the true classes of an inspection.
     """
     did = screened(forest.kept)
     sides = st.columns(2 if forest.layers and _has_truth(forest.layers) else 1)
@@ -754,6 +762,8 @@ def draw_screening(forest: ForestView) -> None:
     if len(sides) > 1 and forest.layers:
         with sides[1]:
             _draw_what_if(forest.layers)
+    elif forest.layers:
+        st.caption("Inspect rows with known classes to see what confidence screening would do.")
 
 
 def _draw_what_happened(forest: ForestView, *, did: bool) -> None:

@@ -147,6 +147,9 @@ def test_rows_without_a_class_leave_out_what_cannot_be_judged(studio: Studio, ta
     run, _ = inspected_run(studio, small(truth=(-1, -1, -1, -1)))
     test = inspect_page(tab, run=run, node="inspect")
     assert not test.exception and not test.warning
+    if tab == "t-SNE":
+        assert test.segmented_control(key="inspect-colour-class").options == ["Class"]
+        assert "no true classes" in words(test)
 
 
 def test_a_row_is_chosen_by_its_number(studio: Studio):
@@ -452,6 +455,19 @@ def test_an_address_that_leads_nowhere_says_so_and_leads_back(
     run, _ = inspected_run(studio, small())
     test = inspect_page(**({"run": run} | address))
     assert not test.exception and told in test.error[0].value and "All forests" in labels(test)
+
+
+def test_a_run_that_is_deleted_stays_while_its_page_is_open_and_is_then_reported(studio: Studio):
+    run, _ = inspected_run(studio, small())
+    other, _ = inspected_run(studio, large(40, 2))
+    test = inspect_page(run=run, node="inspect")
+    with studio.runs.log() as log:
+        log.remove_runs([run])
+    assert not test.run().exception
+    again = inspect_page(run=run, node="inspect")
+    assert not again.exception and run in again.error[0].value and "All forests" in labels(again)
+    beside = inspect_page(run=other, node="inspect", **{"with": f"{run}/inspect"})
+    assert not beside.exception and "does not exist any more" in beside.warning[0].value
 
 
 # The maps
