@@ -99,23 +99,38 @@ def draw_growth(forest: ForestView, other: ForestView | None = None) -> None:
 
 
 def _draw_growth_of_two(*forests: ForestView) -> None:
-    """Draw growth and margins of two forests side by side, on the same axes."""
+    """Draw growth and margins of two forests side by side, by one metric and on the same axes."""
+    metric = _common_metric(forests)
     scores, margins = [], []
     for forest in forests:
-        title = metric_title(forest.metric)
-        scores.append(plots.growth(forest.records, forest.metric, title, forest.stages))
+        shown = metric or forest.metric
+        records = tables.scored_by(forest.records, forest.metric, shown)
+        scores.append(plots.growth(records, shown, metric_title(shown), forest.stages))
         margins.append(plots.margin_growth(forest.records, forest.stages))
     plots.share_axes(margins)
-    if forests[0].metric == forests[1].metric:
+    if metric:
         plots.share_axes(scores)
     else:
-        st.caption("The two forests grew by different metrics: their scores have different axes.")
+        st.caption("The two forests have no metric in common: their scores have different axes.")
     _draw_pairs(forests, scores, "growth", _captions_of_scores(forests))
     words = f"{MARGIN} Good: the mean rises and the bars get shorter."
     _draw_pairs(forests, margins, "margins-by-layer", [words, words], titled=False)
     for column, forest in zip(st.columns(2), forests, strict=True):
         with column:
             _draw_layer_table(forest, metric_title(forest.metric))
+
+
+def _common_metric(forests: Sequence[ForestView]) -> str | None:
+    """Draw the choice of a metric that all forests were scored by; None without such a metric."""
+    common = tables.metrics_of(forests[0].records, forests[0].metric)
+    for forest in forests[1:]:
+        known = tables.metrics_of(forest.records, forest.metric)
+        common = [metric for metric in common if metric in known]
+    if not common:
+        return None
+    return st.selectbox(
+        "Metric", common, format_func=metric_title, width=240, key=f"inspect-growth-{common}"
+    )
 
 
 def _captions_of_scores(forests: Sequence[ForestView]) -> list[str]:

@@ -262,6 +262,17 @@ def test_two_forests_are_shown_side_by_side(studio: Studio, tab: str, plots: int
     assert tab != "t-SNE" or "same rows: marks are linked" in shown
 
 
+def test_growth_of_two_forests_is_compared_by_one_metric_on_one_axis(studio: Studio):
+    run = two_forests(studio)
+    test = inspect_page("Growth", run=run, node="inspect-a", **{"with": f"{run}/inspect-b"})
+    box = next(box for box in test.selectbox if box.label == "Metric")
+    assert box.value == "accuracy" and box.options == ["Accuracy", "Log loss"]
+    box.set_value("log_loss").run()
+    first, second = (json.loads(each.proto.spec)["layout"] for each in test.get("plotly_chart")[:2])
+    assert not test.exception and first["title"]["text"].startswith("Log loss")
+    assert first["yaxis"]["range"] == second["yaxis"]["range"]
+
+
 def test_marked_rows_show_what_both_forests_predict(studio: Studio):
     run = two_forests(studio)
     test = inspect_page("t-SNE", run=run, node="inspect-a", **{"with": f"{run}/inspect-b"})
