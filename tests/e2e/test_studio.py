@@ -35,7 +35,7 @@ def test_a_first_visitor_finds_a_finished_example_one_click_away(studio: Studio)
     studio.shoot("example")
 
 
-def test_five_steps_are_built_by_mouse_set_run_and_judged(studio: Studio):
+def test_five_nodes_are_built_by_mouse_set_run_and_evaluated(studio: Studio):
     studio.new()
     places = {
         "load-data": (140, 130),
@@ -47,11 +47,13 @@ def test_five_steps_are_built_by_mouse_set_run_and_judged(studio: Studio):
     for name, at in places.items():
         studio.drop(name, *at)
         studio.saved(lambda pipeline, name=name: name in pipeline.nodes)
-    for count, wire in enumerate(WIRES, start=1):
+    # A node that is added connects itself to the selected one, where only one connection is possible.
+    drawn = {WIRES[0], WIRES[3], WIRES[4]}
+    studio.saved(lambda pipeline: {edge.names for edge in pipeline.edges} == drawn)
+    for wire in (WIRES[1], WIRES[2]):
         studio.connect(*wire)
-        studio.saved(
-            lambda pipeline, count=count: [edge.names for edge in pipeline.edges] == WIRES[:count]
-        )
+        drawn.add(wire)
+        studio.saved(lambda pipeline: {edge.names for edge in pipeline.edges} == drawn)
     studio.choose("deep-forest")
     studio.unfold("Learner 1", "Trees")
     studio.fill("Trees", "20")
@@ -81,7 +83,7 @@ def test_five_steps_are_built_by_mouse_set_run_and_judged(studio: Studio):
     studio.expect_states(**dict.fromkeys(places, "finished"))
     studio.look_at("evaluate.report")
     expect(studio.page.get_by_text("Accuracy", exact=True).first).to_be_visible()
-    studio.shoot("judged")
+    studio.shoot("evaluated")
     assert studio.run is not None and studio.run.state == "done"
     assert [len(studio.run.nodes[name].outputs) for name in ("evaluate", "split")] == [1, 2]
 
@@ -89,6 +91,7 @@ def test_five_steps_are_built_by_mouse_set_run_and_judged(studio: Studio):
 def test_a_missing_file_is_named_before_anything_runs_and_a_click_leads_to_its_node(studio: Studio):
     studio.begin(chain(("load-data", {"source": "nowhere.csv"}), ("sample", {})))
     studio.button("Run").click()
+    studio.button("1 problem").click()
     problem = studio.page.get_by_role("button", name=re.compile(r"nowhere\.csv"))
     expect(problem).to_be_visible()
     assert studio.run is None
@@ -246,7 +249,7 @@ def test_two_tabs_keep_each_others_edits(studio: Studio):
     other.fill("Seed", "5")
     studio.saved(lambda pipeline: pipeline.nodes["split"].params == {"seed": 5})
     studio.page.bring_to_front()
-    studio.drop("predict", 300, 330)
+    studio.drop("predict", 300, 650)
     pipeline = studio.saved(lambda pipeline: "predict" in pipeline.nodes)
     assert pipeline.nodes["split"].params == {"seed": 5}
     studio.choose("split")
