@@ -35,7 +35,7 @@ MAX_LISTED = 50
 MAX_OVERLAID = 6
 TABS = "tab"
 """Key of the open tab, and its name in the address of the page."""
-ROW_TAB = "One row"
+MAPS_TAB, ROW_TAB = "t-SNE", "One row"
 USUAL_SHARE = 0.1
 WHOSE_ROWS = f"{HELD_OUT}: training rows, each evaluated by fits that did not see it."
 MARGIN = (
@@ -351,8 +351,8 @@ def _pair_words(groups: Sequence[MapGroup], linked: LinkedRows) -> str:
     if linked.shared == count == len(groups[0].layers.rows):
         return "Both forests were inspected on the same rows: marks are linked in all maps."
     return (
-        f"{linked.shared:,} rows are in both inspections: their marks are linked in all maps. "
-        "The other rows are in one of them only."
+        f"The two inspections share {counted(linked.shared, 'row')}: marks of shared rows are seen "
+        "in all maps."
     )
 
 
@@ -634,8 +634,15 @@ def _draw_neighbours(layers: Layers, at: int, images: RowImages | None, marked: 
         st.html(neighbours_html(layers, at, found, images))
         near = [at, *(position for each in found for position in each.positions)]
         with st.container(horizontal=True):
-            st.button("Mark them in the maps", on_click=lambda: marked.change(sorted(set(near))))
+            show = partial(_show_in_maps, marked, sorted(set(near)))
+            st.button("Show them in the maps", on_click=show)
             download_csv("nearest-rows", neighbour_rows(layers, at, found))
+
+
+def _show_in_maps(marked: Marks, positions: Sequence[int]) -> None:
+    """Mark these rows and open the tab of the maps."""
+    marked.change(positions)
+    st.session_state[TABS] = MAPS_TAB
 
 
 # Learners
