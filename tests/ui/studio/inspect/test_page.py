@@ -26,7 +26,7 @@ from tests.ui.studio.inspect.lab import (
 from tests.ui.studio.runs.lab import ERROR, STARTED, labels, words, written
 from ui.studio.inspect import page
 from ui.studio.inspect.forest_source import growth_text
-from ui.studio.inspect.maps import marks, payload, positions_in, some
+from ui.studio.inspect.maps import MapGroup, link_rows, marks, payload, positions_in, some
 from ui.studio.inspect.tables import row_story
 from ui.studio.runs import run_view as view
 from ui.studio.session import Studio
@@ -77,9 +77,10 @@ def test_the_list_has_the_newest_forests_first_with_a_score(studio: Studio, tmp_
     test = inspect_page()
     assert not test.exception
     table = test.dataframe[0].value
-    assert list(table["Node"]) == ["Inspect layers", "Deep forest"]
+    assert list(table["Forest"]) == ["Deep forest", "Deep forest"]
     assert list(table["Shows"]) == ["all parts", "growth, margins, learners"]
-    assert table["Score"][0] == "0.9200 on held-out rows"
+    rows = "out-of-fold (as in the papers; too good from layer 2 on)"
+    assert list(table["Score"]) == [f"Accuracy 92.0 %, {rows}", f"Accuracy 95.0 %, {rows}"]
 
 
 # An inspection
@@ -118,7 +119,7 @@ def test_the_address_names_the_tab_that_is_open(
 def test_growth_says_whether_depth_paid(studio: Studio, tmp_path: Path):
     run, _ = grown_run(studio, tmp_path / "model")
     shown = words(inspect_page("Growth", run=run, node="forest"))
-    assert "Layer 2 gained 0.0100, out-of-fold" in shown
+    assert "Layer 2 gained 0.0100 accuracy, out-of-fold" in shown
 
 
 @pytest.mark.parametrize("tab", TABS)
@@ -292,7 +293,7 @@ def test_a_model_without_layers_is_told_plainly(studio: Studio, tmp_path: Path):
 
 @pytest.mark.parametrize(
     ("address", "told"),
-    [({"run": "nope"}, "nope"), ({"node": "<b>"}, "b")],
+    [({"run": "nope"}, "nope"), ({"node": "<b>"}, "it has 'Deep forest (all parts)'")],
 )
 def test_an_address_that_leads_nowhere_says_so_and_leads_back(
     studio: Studio, address: dict, told: str
@@ -306,9 +307,10 @@ def test_an_address_that_leads_nowhere_says_so_and_leads_back(
 
 
 def test_the_browser_is_given_names_as_data_and_numbers_packed():
-    data = payload(small((HOSTILE, "yes")), [2], "d", "t-sne")
-    assert data["classes"] == [HOSTILE, "yes"] and data["id"] == "d 2"
-    (layer,) = data["layers"]
+    groups = [MapGroup("mdDF", small((HOSTILE, "yes")), "d")]
+    data = payload(groups, link_rows(groups), [2], "t-sne")
+    assert data["classes"] == [HOSTILE, "yes"] and data["id"] == "d mdDF 2"
+    (layer,) = data["groups"][0]["layers"]
     assert layer["number"] == 2 and layer["title"] == "Layer 2"
     assert layer["caption"].endswith("accuracy 66.7%")
     assert json.dumps(data, allow_nan=False)

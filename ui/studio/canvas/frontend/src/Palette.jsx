@@ -101,7 +101,7 @@ function PaletteItem({ name, type, onAdd }) {
       onDoubleClick={() => onAdd(name)}
       onKeyDown={(event) => event.key === "Enter" && onAdd(name)}
     >
-      <span className="step-icon">
+      <span className="node-icon">
         <Icon name={type.category} size={14} />
       </span>
       <span className="palette-title">{type.title}</span>
