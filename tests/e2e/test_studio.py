@@ -34,7 +34,7 @@ def test_five_nodes_are_built_by_mouse_set_run_and_evaluated(studio: Studio):
     for name, at in places.items():
         studio.drop(name, *at)
         studio.saved(lambda pipeline, name=name: name in pipeline.nodes)
-    # A node that is added connects itself to the selected one, where only one connection is possible.
+    # An added node connects itself to the selected one, where only one connection is possible.
     drawn = {WIRES[0], WIRES[3], WIRES[4]}
     studio.saved(lambda pipeline: {edge.names for edge in pipeline.edges} == drawn)
     for wire in (WIRES[1], WIRES[2]):

@@ -263,7 +263,9 @@ def _forest_of(run_id: str, last_event: int) -> str | None:
     row = studio().runs.find(run_id)
     # A search in the text is fast; most runs need not be parsed.
     planned = studio().runs.planned_pipeline(row) if FOREST in row.document else None
-    forests = choices(planned.pipeline, studio().runs.results(row)) if planned else []
+    if planned is None:
+        return None
+    forests = choices(planned.pipeline, studio().runs.results(row), studio().catalog)
     return next((choice.node for choice in forests if choice.state in FINISHED), None)
 
 
