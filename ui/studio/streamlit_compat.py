@@ -4,6 +4,7 @@
 - ``StudioPages``       answers requests for pages, with our own head in Streamlit's HTML
 - ``redraw_after_late_requests``  keep a page that was left from emptying the next one
 - ``component``         a component of ours, registered with the running app
+- ``text_font``         the address of Streamlit's font, for a page in a frame
 - ``DeltaGenerator``, ``TabContainer``, ``UploadedFile``, ``ComponentRenderer``  types
 
 ``pyproject.toml`` allows one minor version of Streamlit. Before that bound is raised, run
@@ -49,6 +50,7 @@ __all__ = [
     "page_html",
     "redraw_after_late_requests",
     "serve",
+    "text_font",
 ]
 
 PAGE_PATH = re.compile(r"/[\w-]*")
@@ -108,6 +110,13 @@ def page_html() -> str:
     head = (Path(__file__).parent / "assets" / "head.html").read_text(encoding="utf-8")
     html = html.replace("<title>Streamlit</title>", "<title>Sylva</title>")
     return html.replace("<head>", f"<head>\n{head}", 1)
+
+
+@cache
+def text_font() -> str:
+    """Return the address of the font of texts; empty if Streamlit does not have it."""
+    fonts = Path(get_static_dir()).glob("static/media/SourceSansVF-Upright.*.woff2")
+    return next((f"/static/media/{font.name}" for font in fonts), "")
 
 
 def redraw_after_late_requests() -> None:

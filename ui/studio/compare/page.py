@@ -33,7 +33,7 @@ from ui.studio.compare.leaderboard import (
 )
 from ui.studio.previews.reports import show_overlaid_curves
 from ui.studio.runs.run_view import open_pipeline_button
-from ui.studio.screen_text import plain, shortened, time_of_day
+from ui.studio.screen_text import plain, shortened, source_title, time_of_day
 from ui.studio.session import studio
 from ui.studio.widgets import (
     as_arrow,
@@ -384,7 +384,7 @@ def _draw_changes(lines: list[Line]) -> None:
     pipelines = {run_title(row): studio().runs.written_pipeline(row) for row in rows}
     # A pipeline of another version may not be readable.
     readable_pipelines = {title: each for title, each in pipelines.items() if each}
-    differences = changes(readable_pipelines, studio().catalog)
+    differences = changes(readable_pipelines, studio().catalog, source_title=source_title)
     if differences:
         height = min(38 + 35 * len(differences) + SCROLLBAR, 420)
         grid(differences, "compare-changes", height=height)
