@@ -5,6 +5,7 @@
 - ``redraw_after_late_requests``  keep a page that was left from emptying the next one
 - ``component``         a component of ours, registered with the running app
 - ``text_font``         the address of Streamlit's font, for a page in a frame
+- ``StreamlitAPIException``  what Streamlit raises for a component without its files
 - ``DeltaGenerator``, ``TabContainer``, ``UploadedFile``, ``ComponentRenderer``  types
 
 ``pyproject.toml`` allows one minor version of Streamlit. Before that bound is raised, run
@@ -34,6 +35,7 @@ from streamlit.components.v2.manifest_scanner import ComponentConfig, ComponentM
 from streamlit.components.v2.types import ComponentRenderer
 from streamlit.delta_generator import DeltaGenerator
 from streamlit.elements.lib.mutable_tab_container import TabContainer
+from streamlit.errors import StreamlitAPIException
 from streamlit.file_util import get_static_dir
 from streamlit.runtime.scriptrunner.script_runner import ScriptRunner
 from streamlit.runtime.scriptrunner_utils.script_requests import RerunData
@@ -43,6 +45,7 @@ from streamlit.runtime.uploaded_file_manager import UploadedFile
 __all__ = [
     "ComponentRenderer",
     "DeltaGenerator",
+    "StreamlitAPIException",
     "StudioPages",
     "TabContainer",
     "UploadedFile",

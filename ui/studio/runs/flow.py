@@ -23,13 +23,12 @@ from pathlib import Path
 from typing import Any
 
 import streamlit as st
-from streamlit.errors import StreamlitAPIException
 
 from engine.text import duration, readable
 from ui.studio import canvas
 from ui.studio.canvas import NodeView
 from ui.studio.runs.layered import LANE_HEIGHT, WIDTH, Item, Lane, Link, Placed, height_of, layered
-from ui.studio.streamlit_compat import text_font
+from ui.studio.streamlit_compat import StreamlitAPIException, text_font
 
 HEAD, HEADLINE, LINE = 38, 30, 30
 """Heights of the parts of a node; the last has space below its text."""
@@ -72,8 +71,8 @@ OWN_STYLES = """
 .react-flow__handle { width: 9px; height: 9px; border: 2px solid var(--card);
  background: var(--grey); }
 .step { width: 100%; }
-.lane .react-flow__handle, .backdrop .react-flow__handle { visibility: hidden; width: 0; height: 0;
- min-width: 0; min-height: 0; border: 0; margin: 0 4px; }
+.lane .react-flow__handle, .backdrop .react-flow__handle { visibility: hidden; width: 1px;
+ height: 1px; min-width: 0; min-height: 0; border: 0; margin: 0 4px; }
 .react-flow__edge-path { stroke: color-mix(in srgb, var(--port, var(--grey)) 72%, var(--paper));
  stroke-width: 2; }
 .lane { background: color-mix(in srgb, var(--port, var(--grey)) 72%, var(--paper)); }

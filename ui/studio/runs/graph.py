@@ -192,14 +192,18 @@ def titles(pipeline: Pipeline, catalog: NodeCatalog, results: Mapping[str, str])
     """Return a title for each node that no other has, for lists.
 
     It is the label of the node, else the title of its type. Where these are alike, the name of the
-    node's result is added, from ``results``, and then a number: ``Predict · MART``.
+    node's result is added, from ``results``: ``Predict · MART``, then the title of the type:
+    ``MART · Evaluate``, and then a number.
     """
     named = {name: node_title(node, catalog) for name, node in pipeline.nodes.items()}
-    alike = Counter(named.values())
-    for name, title in named.items():
-        result = results.get(name, title)
-        if alike[title] > 1 and result != title:
-            named[name] = f"{title} · {result}"
+    types = {}
+    for name, node in pipeline.nodes.items():
+        types[name] = node_title(node.model_copy(update={"label": None}), catalog)
+    for more in (results, types):
+        alike = Counter(named.values())
+        for name, title in named.items():
+            if alike[title] > 1 and more.get(name, title) != title:
+                named[name] = f"{title} · {more[name]}"
     alike, seen = Counter(named.values()), Counter[str]()
     for name, title in named.items():
         seen[title] += 1

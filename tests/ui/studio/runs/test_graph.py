@@ -184,6 +184,9 @@ def test_titles_in_lists_are_unique() -> None:
     named = titles(pipeline, CATALOG, {"a": "MART", "b": "Deep forest"})
     assert list(named.values()) == ["Predict · MART", "Predict · Deep forest", "Split"]
     assert list(titles(pipeline, CATALOG, {}).values()) == ["Predict 1", "Predict 2", "Split"]
+    nodes = {"a": Node(type="mart"), "b": Node(type="evaluate", label="MART")}
+    named = titles(Pipeline(name="x", nodes=nodes), CATALOG, {"a": "MART", "b": "MART"})
+    assert list(named.values()) == ["MART", "MART · Evaluate"]
 
 
 def test_a_layer_is_folds_fits_vectors_and_the_layer() -> None:
