@@ -482,4 +482,5 @@ def test_a_single_forest_is_not_taken_for_a_deep_one(tmp_path: Path, kind: str) 
     node_type = load_catalog()[kind]
     ctx = NodeContext("m", "0" * 64, Files(tmp_path), tmp_path)
     model = node_type.run(ctx, {"table": rows}, node_type.params(trees=2))["model"]
-    assert forest_record(model.path) is None
+    model.save(tmp_path / "model")
+    assert forest_record(tmp_path / "model") is None
