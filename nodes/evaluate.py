@@ -138,7 +138,7 @@ def _of_one_class(
     from deepforest import metrics
 
     positive = len(classes) - 1 if params.positive is None else classes.index(params.positive)
-    against_rest = against_rest(truth, probabilities, positive)
+    against_rest = one_against_rest(truth, probabilities, positive)
     threshold = params.threshold
     if threshold is None:
         best = metrics.best_f1(*against_rest)
@@ -191,7 +191,8 @@ def _of_many_classes(
             "positive": None,
             "threshold_rule": "most probable class",
             "curves": [
-                _curves(classes[code], *against_rest(truth, probabilities, code)) for code in drawn
+                _curves(classes[code], *one_against_rest(truth, probabilities, code))
+                for code in drawn
             ],
             "confusion": _confusion(matrix, classes, None),
         },
@@ -240,7 +241,7 @@ def _accuracies(matrix: np.ndarray) -> dict[str, float | int | str | None]:
     }
 
 
-def against_rest(
+def one_against_rest(
     truth: np.ndarray, probabilities: np.ndarray, positive: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the same rows with two classes: 0 for the rest, 1 for the positive class."""

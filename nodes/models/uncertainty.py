@@ -1,4 +1,4 @@
-"""How much a metric of stored predictions varies with the rows, alone and against other predictions.
+"""Compute how much a metric of predictions varies with the rows, alone and against others.
 
 - ``interval``    the interval in which a metric lies
 - ``difference``  how much better predictions are than others of the same rows
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from engine.errors import BadInput
 from engine.values import Predictions
-from nodes.evaluate import RATES, against_rest, rows_with_truth
+from nodes.evaluate import RATES, one_against_rest, rows_with_truth
 
 if TYPE_CHECKING:
     import numpy as np
@@ -92,7 +92,7 @@ def _rows(
         return truth, probabilities
     if positive not in predictions.classes:
         raise BadInput(f"the predictions do not have the class '{positive}'", field="positive")
-    return against_rest(truth, probabilities, predictions.classes.index(positive))
+    return one_against_rest(truth, probabilities, predictions.classes.index(positive))
 
 
 def _has_value(metric: Metric, truth: np.ndarray, output: np.ndarray, value: float) -> bool:
