@@ -8,7 +8,9 @@ finished before a crash is read from the checkpoint.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
+from concurrent.futures import wait
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -136,19 +138,22 @@ def _folds(
     from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, TimeSeriesSplit
 
     groups, times = groups_and_times(table, params.folds_by, ctx.log)
-    units, what = (len(y), "rows")
+    # Rows are held out in proportion to the classes, so a class needs as many rows as folds.
+    units, what = int(np.bincount(y).max()), "rows of a class"
     if groups is not None:
-        units, what = len(np.unique(groups)), "groups"
+        units, what = min(units, len(np.unique(groups))), "groups, and rows of a class"
+    if times is not None:
+        units, what = len(y), "rows"
     needed = params.folds + (1 if times is not None else 0)
     if units < needed:
         raise BadInput(
-            f"{params.folds} folds need at least {needed} {what}, and there are {units}; choose "
-            "fewer folds",
+            f"{params.folds} folds need at least {needed} {what}, and there are only {units}; "
+            "choose fewer folds",
             field="folds",
         )
     if times is not None:
         order = np.argsort(times, kind="stable")
-        parts = TimeSeriesSplit(params.folds).split(order)
+        parts = list(TimeSeriesSplit(params.folds).split(order))
         return [
             Fold(1, number, np.sort(order[train]), np.sort(order[held_out]))
             for number, (train, held_out) in enumerate(parts, start=1)
@@ -157,7 +162,10 @@ def _folds(
     folds: list[Fold] = []
     for repeat in range(1, params.repeats + 1):
         divide = kind(params.folds, shuffle=True, random_state=params.seed + repeat - 1)
-        parts = divide.split(np.zeros(len(y)), y, groups)
+        with warnings.catch_warnings():
+            # scikit-learn warns of rare classes. Where they matter, `_check_classes` raises.
+            warnings.simplefilter("ignore")
+            parts = list(divide.split(np.zeros(len(y)), y, groups))
         folds += (
             Fold(repeat, number, train, held_out)
             for number, (train, held_out) in enumerate(parts, start=1)
@@ -214,6 +222,7 @@ def _out_of_fold(
     finally:
         for job in jobs.values():
             job.cancel()
+        wait(jobs.values())  # a fold that is nearly finished is stored
 
 
 def _probabilities(

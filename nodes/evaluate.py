@@ -68,7 +68,7 @@ class EvaluateParams(NodeParams):
 def run(ctx: NodeContext, inputs: dict[str, Any], params: EvaluateParams) -> dict[str, Any]:
     """Evaluate the rows whose class is known; raise ``BadInput`` if there are none."""
     predictions: Predictions = inputs["predictions"]
-    truth, probabilities = _rows_with_truth(predictions)
+    truth, probabilities = rows_with_truth(predictions)
     name = ctx.branch.title(params.name) if ctx.branch else params.name or predictions.model
     report = evaluation(name, truth, probabilities, predictions.classes, params)
     test_rows = row_digests(truth, predictions.classes, predictions.columns)
@@ -114,7 +114,7 @@ def columns(
     return {}
 
 
-def _rows_with_truth(predictions: Predictions) -> tuple[np.ndarray, np.ndarray]:
+def rows_with_truth(predictions: Predictions) -> tuple[np.ndarray, np.ndarray]:
     """Return class numbers and probabilities of the rows whose class is known."""
     import pyarrow as pa
 
@@ -146,7 +146,7 @@ def _of_one_class(
     from deepforest import metrics
 
     positive = len(classes) - 1 if params.positive is None else classes.index(params.positive)
-    against_rest = _against_rest(truth, probabilities, positive)
+    against_rest = one_against_rest(truth, probabilities, positive)
     threshold = params.threshold
     if threshold is None:
         best = metrics.best_f1(*against_rest)
@@ -199,7 +199,8 @@ def _of_many_classes(
             "positive": None,
             "threshold_rule": "most probable class",
             "curves": [
-                _curves(classes[code], *_against_rest(truth, probabilities, code)) for code in drawn
+                _curves(classes[code], *one_against_rest(truth, probabilities, code))
+                for code in drawn
             ],
             "confusion": _confusion(matrix, classes, None),
         },
@@ -248,7 +249,7 @@ def _accuracies(matrix: np.ndarray) -> dict[str, float | int | str | None]:
     }
 
 
-def _against_rest(
+def one_against_rest(
     truth: np.ndarray, probabilities: np.ndarray, positive: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the same rows with two classes: 0 for the rest, 1 for the positive class."""

@@ -375,7 +375,7 @@ class Panel {
   paintRows(ink, sharp) {
     const { marked, hovered } = this.maps, { style, index } = this, stamps = new Map();
     // Enlarged maps have room for larger dots.
-    const dot = (index.length > 2000 ? DOT : DOT * 1.35) * Math.min(2, Math.sqrt(this.view.scale));
+    const dot = (index.length > 2000 ? DOT : DOT * 1.35) * Math.min(1.6, this.view.scale ** 0.25);
     const stamp = (point, radius, alpha) => {
       const at = this.place(point);
       if (!this.isSeen(at)) return;

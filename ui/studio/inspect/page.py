@@ -56,7 +56,7 @@ MOST_COMPARED = 10
 """How many of the newest runs offer their forests for a comparison."""
 SECOND = "with"
 """The second forest in the address of the page."""
-PAIRED = ("Growth", "Margins", "t-SNE")
+PAIRED = ("Growth", "Margins", sections.MAPS_TAB)
 """The parts that can show a second forest."""
 HINT = (
     "Add an Inspect layers node after the forest to see t-SNE maps, single rows and how often its "
@@ -303,7 +303,7 @@ def _draw_picker(forests: list[ForestChoice], choice: ForestChoice) -> None:
         index=list(names).index(choice.node),
         key=key,
         label_visibility="collapsed",
-        width=280,
+        width=250,
         format_func=names.__getitem__,
         on_change=lambda: st.query_params.update(node=st.session_state[key]),
     )
@@ -348,7 +348,7 @@ def _draw_second_picker(run_id: str, choice: ForestChoice, second: FoundForest |
         index=list(titles).index(chosen),
         key=key,
         label_visibility="collapsed",
-        width=250,
+        width=220,
         format_func=titles.__getitem__,
         on_change=lambda: _choose_second(st.session_state[key]),
     )
@@ -530,7 +530,7 @@ def tab_names(forest: ForestView) -> dict[str, Callable[..., None]]:
     parts: Mapping[str, tuple[bool, Callable[..., None]]] = {
         "Growth": (True, sections.draw_growth),
         "Margins": (True, sections.draw_margins),
-        "t-SNE": (inspected, sections.draw_maps),
+        sections.MAPS_TAB: (inspected, sections.draw_maps),
         sections.ROW_TAB: (inspected, sections.draw_row),
         "Learners": (True, sections.draw_learners),
         "Screening": (inspected or screened(forest.kept), sections.draw_screening),

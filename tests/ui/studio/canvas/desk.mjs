@@ -8,6 +8,7 @@ export const port = (name, type, more = {}) => ({ name, title: name, type, accep
 export const RULES = {
   load: { inputs: [], outputs: [port("table", "table")] },
   change: { inputs: [port("table", "table")], outputs: [port("table", "table")] },
+  split: { inputs: [port("table", "table")], outputs: [port("train", "table"), port("test", "table")] },
   gather: { inputs: [port("tables", "table", { many: true })], outputs: [] },
   learn: { inputs: [port("table", "table")], outputs: [port("model", "model")] },
   apply: { inputs: [port("model", "model"), port("rows", "table")], outputs: [] },
@@ -113,7 +114,7 @@ export class Desk {
       preventDefault: () => (came.prevented = true),
     };
     const nothing = () => null;
-    keyHandler(this.store, { focus: nothing, close: nothing, open: nothing, connect: nothing, search: nothing, fit: nothing, note: nothing, ...ui })(event);
+    keyHandler(this.store, { focus: nothing, close: nothing, open: nothing, connect: nothing, search: nothing, fit: nothing, note: nothing, rename: nothing, group: nothing, ...ui })(event);
     return came;
   }
 }

@@ -1,5 +1,5 @@
-// An edge on its way around the nodes. While one of its nodes is dragged the way is found anew, with a
-// short search; the ways of all other edges are found when the node is dropped.
+// An edge on its way around the nodes. While one of its nodes is dragged its way is found anew; the ways
+// of all other edges are found when the node is dropped.
 
 import { BaseEdge } from "@xyflow/react";
 import { memo, useMemo } from "react";
@@ -7,27 +7,27 @@ import { useStore, useView } from "./context.js";
 import { pathOf, route } from "./route.js";
 
 const NEAR = 3; // pixels between a port as it is drawn and as it is computed
-const MOST_SEARCHES = 4;
 
 export const RoutedEdge = memo(function RoutedEdge({ id, source, target, sourceX, sourceY, targetX, targetY, interactionWidth }) {
   const store = useStore();
   const way = useView((view) => view.routed.ways.get(id));
   const path = useMemo(() => {
     const [start, end] = [{ x: sourceX, y: sourceY }, { x: targetX, y: targetY }];
-    if (!way) return pathOf(start, end, { points: null });
-    const isWhereItWas = [[way.start, start], [way.end, end]].every(([a, b]) => Math.abs(a.x - b.x) + Math.abs(a.y - b.y) < NEAR);
-    return isWhereItWas ? pathOf(start, end, fitted(way, start, end)) : pathOf(start, end, liveWay(store, way, source, target, start, end));
+    return pathOf(start, end, way ? wayNow(store.view.routed, way, source, target, start, end) : { points: null });
   }, [store, way, source, target, sourceX, sourceY, targetX, targetY]);
   return <BaseEdge path={path} interactionWidth={interactionWidth} />;
 });
 
-/** The way with its ends exactly at the ports. */
-const fitted = ({ points }, start, end) => ({ points: points && [start, ...points.slice(1, -1), end] });
-
-function liveWay(store, way, source, target, start, end) {
-  const { boxes } = store.view.routed;
-  const moved = (box, before, now) => box && { ...box, x: box.x + now.x - before.x, y: box.y + now.y - before.y };
-  const own = [moved(boxes.get(source), way.start, start), moved(boxes.get(target), way.end, end)].filter(Boolean);
+/** The way between the ports where they are now: moved along if both have moved by the same, else found anew. */
+function wayNow({ boxes }, way, source, target, start, end) {
+  const [moved, other] = [from(way.start, start), from(way.end, end)];
+  if (Math.abs(moved.x - other.x) + Math.abs(moved.y - other.y) < NEAR) {
+    const points = way.points?.slice(1, -1).map(({ x, y }) => ({ x: x + moved.x, y: y + moved.y }));
+    return { points: points ? [start, ...points, end] : null };
+  }
+  const own = [[source, moved], [target, other]].map(([id, { x, y }]) => ({ ...boxes.get(id), x: boxes.get(id).x + x, y: boxes.get(id).y + y }));
   const others = [...boxes].filter(([id]) => id !== source && id !== target).map(([, box]) => box);
-  return route(start, end, own, others, { most: MOST_SEARCHES });
+  return route(start, end, own, others);
 }
+
+const from = (a, b) => ({ x: b.x - a.x, y: b.y - a.y });

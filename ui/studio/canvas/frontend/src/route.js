@@ -1,23 +1,37 @@
 // The ways of edges around the nodes that they do not touch.
 //
 // An edge is a smooth curve if no node is in its way. Otherwise it runs along horizontal and vertical
-// lines beside the nodes: the shortest way with few turns is searched among the lines beside those
-// nodes that were found to be in the way (Dijkstra's algorithm); if that way meets another node, the
-// search is repeated with that one as well.
+// lines beside the nodes, and never turns back on its way from left to right (or right to left, if
+// its target is on the left). The best of these ways is found by dynamic programming from one
+// vertical line to the next: short, with few turns, and not upon the lines of other edges.
 //
 // A point is {x, y}, a box {x, y, width, height}. A way is {points}: the corners, or null for a curve.
 
 const CLEARANCE = 4; // the least distance from a node
-const MARGINS = [10, 7, 5]; // the distance of a line from the node that it passes; less where there is less room
-const LANE = 5; // the distance of lines from ports below each other
+const MARGINS = [9, 16]; // the distances of lines from a node that they pass
+const APART = 5; // lines of other edges at a smaller distance count as the same line
+const LANE = 6; // the distance of lines from ports below each other
 const STUB = 12; // how far an edge leaves its node before it turns
 const TURN = 48; // a turn is worth as much as this length
+const SHARED = 2; // on a line of another edge, a length counts so many times more
 const RADIUS = 10;
 const SAMPLES = 32;
 
 const grown = ({ x, y, width, height }, by) => ({ x: x - by, y: y - by, width: width + 2 * by, height: height + 2 * by });
 const meet = (a, b) => a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height;
 const holds = (box, { x, y }) => x > box.x && x < box.x + box.width && y > box.y && y < box.y + box.height;
+const sorted = (values) => [...new Set(values)].sort((a, b) => a - b);
+
+/** How many of the sorted values are less than a value. */
+function countBelow(values, value) {
+  let [low, high] = [0, values.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (values[middle] < value) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
 
 /** The box around points. */
 function extent(points) {
@@ -33,6 +47,9 @@ export function curveAt(start, end, t) {
   return { x: mix(start.x, middle, middle, end.x), y: mix(start.y, start.y, end.y, end.y) };
 }
 
+/** A box that is not empty, so that it can meet others. */
+const atLeastThin = (box) => ({ ...box, width: Math.max(box.width, 0.01), height: Math.max(box.height, 0.01) });
+
 function curveIsFree(start, end, boxes) {
   if (end.x < start.x) return false;
   const near = grown(extent([start, end]), CLEARANCE);
@@ -42,121 +59,106 @@ function curveIsFree(start, end, boxes) {
   return points.slice(1).every((point, at) => !inWay.some((box) => meet(grown(box, CLEARANCE), atLeastThin(extent([points[at], point])))));
 }
 
-/** A box that is not empty, so that it can meet others. */
-const atLeastThin = (box) => ({ ...box, width: Math.max(box.width, 0.01), height: Math.max(box.height, 0.01) });
-
-const blocks = (box, from, to) => meet(grown(box, CLEARANCE), atLeastThin(extent([from, to])));
-
 /**
  * The way of an edge from `start` (leaving to the right) to `end` (arriving from the left).
  *
  * `own` are the boxes of its two nodes, `others` all that it must not meet. `rows` are the rows of
- * its two ports, which keep lines apart. `most` limits the repeated searches.
+ * its two ports, which keep lines apart. `taken` are the lines of other edges (see `linesOf`).
  */
-export function route(start, end, own, others, { rows = [0, 0], most = Infinity } = {}) {
+export function route(start, end, own, others, { rows = [0, 0], taken = [] } = {}) {
   if (curveIsFree(start, end, others)) return { points: null };
-  const [from, to] = [stub(start, 1, rows[0], others), stub(end, -1, rows[1], others)];
+  const room = end.x >= start.x ? (end.x - start.x) / 2 : Infinity;
+  const [from, to] = [stub(start, 1, rows[0], room, others), stub(end, -1, rows[1], room, others)];
   // A node that lies over an end cannot be avoided.
-  const avoidable = others.filter((box) => !holds(grown(box, CLEARANCE), from) && !holds(grown(box, CLEARANCE), to));
-  const owns = own.filter((box) => !holds(grown(box, CLEARANCE), from) && !holds(grown(box, CLEARANCE), to));
-  for (const margin of MARGINS) {
-    const points = wayAround(from, to, owns, avoidable, margin + LANE * rows[0] * (margin === MARGINS[0]), most);
-    if (points) return { points: corners([start, ...points, end]) };
-  }
-  return { points: null };
+  const isFree = (box) => !holds(grown(box, CLEARANCE), from) && !holds(grown(box, CLEARANCE), to);
+  const points = search(from, to, [...own, ...others].filter(isFree), taken);
+  return { points: points && corners([start, ...points, end]) };
 }
 
 /** The point where an edge may turn first: closer to its port where another node is near. */
-function stub({ x, y }, side, row, others) {
-  const lengths = [STUB + LANE * row, STUB / 2, CLEARANCE];
+function stub({ x, y }, side, row, room, others) {
+  const lengths = [STUB + LANE * row, STUB / 2, CLEARANCE].map((length) => Math.min(length, room));
   const free = lengths.find((length) => !others.some((box) => holds(grown(box, CLEARANCE), { x: x + side * length, y })));
-  return { x: x + side * (free ?? STUB), y };
+  return { x: x + side * (free ?? lengths[0]), y };
 }
 
-function wayAround(from, to, own, others, margin, most) {
-  const inWay = new Set(own);
-  for (let tries = 0; tries < most; tries++) {
-    const points = shortest(from, to, [...inWay], margin);
-    if (!points) return null;
-    const met = others.filter((box) => !inWay.has(box) && points.slice(1).some((point, at) => blocks(box, points[at], point)));
-    if (!met.length) return points;
-    met.forEach((box) => inWay.add(box));
-  }
-  return null;
-}
+/** The vertical and horizontal lines of a way: {x, low, high} or {y, low, high}, each with the `start` of its edge. */
+const linesOf = ({ start, points }) =>
+  (points ?? []).slice(1).map((b, at) => {
+    const a = points[at];
+    if (a.x === b.x) return { start, x: a.x, low: Math.min(a.y, b.y), high: Math.max(a.y, b.y) };
+    return { start, y: a.y, low: Math.min(a.x, b.x), high: Math.max(a.x, b.x) };
+  });
 
-const DIRECTIONS = [[1, 0], [0, 1], [-1, 0], [0, -1]]; // the opposite of one is two further
-const sorted = (values) => [...new Set(values)].sort((a, b) => a - b);
-
-/** The shortest way with few turns along lines beside the boxes; null if they leave none. */
-function shortest(from, to, boxes, margin) {
-  const xs = sorted([from.x, to.x, ...boxes.flatMap(({ x, width }) => [x - margin, x + width + margin])]);
-  const ys = sorted([from.y, to.y, ...boxes.flatMap(({ y, height }) => [y - margin, y + height + margin])]);
-  const state = (column, row, direction) => (row * xs.length + column) * 4 + direction;
-  const point = (one) => ({ x: xs[(one >> 2) % xs.length], y: ys[Math.floor((one >> 2) / xs.length)] });
-  const begin = state(xs.indexOf(from.x), ys.indexOf(from.y), 0);
-  const goal = state(xs.indexOf(to.x), ys.indexOf(to.y), 0) >> 2;
-  const cost = new Map([[begin, 0]]);
-  const previous = new Map();
-  const queue = new Queue();
-  queue.add(0, begin);
-  for (let next = queue.take(); next; next = queue.take()) {
-    const [reached, here] = next;
-    if (reached > cost.get(here)) continue;
-    if (here >> 2 === goal && here % 4 === 0) return wayTo(here, previous, point);
-    const [column, row, direction] = [(here >> 2) % xs.length, Math.floor((here >> 2) / xs.length), here % 4];
-    for (const turn of [0, 1, 3]) {
-      const towards = (direction + turn) % 4;
-      const [dx, dy] = DIRECTIONS[towards];
-      // At its end an edge may turn on the spot, to arrive from the left.
-      const stays = here >> 2 === goal && turn > 0 && towards === 0;
-      const [c, r] = stays ? [column, row] : [column + dx, row + dy];
-      if (c < 0 || r < 0 || c >= xs.length || r >= ys.length) continue;
-      const there = state(c, r, towards);
-      const [a, b] = [point(here), point(there)];
-      const total = reached + Math.abs(a.x - b.x) + Math.abs(a.y - b.y) + (turn ? TURN : 0);
-      if (total >= (cost.get(there) ?? Infinity) || boxes.some((box) => blocks(box, a, b))) continue;
-      cost.set(there, total);
-      previous.set(there, here);
-      queue.add(total, there);
-    }
-  }
-  return null;
-}
-
-function wayTo(last, previous, point) {
+/** The best way from one vertical line to the next; null if the boxes leave none. */
+function search(from, to, boxes, taken) {
+  const [left, right] = [Math.min(from.x, to.x), Math.max(from.x, to.x)];
+  const near = boxes.map((box) => grown(box, CLEARANCE)).filter((box) => box.x < right && box.x + box.width > left);
+  const beside = (low, size) => MARGINS.flatMap((margin) => [low + CLEARANCE - margin, low + size - CLEARANCE + margin]);
+  const inside = near.flatMap(({ x, width }) => beside(x, width)).filter((x) => x > left && x < right);
+  const xs = sorted([from.x, to.x, ...inside]);
+  if (to.x < from.x) xs.reverse();
+  const ys = sorted([from.y, to.y, ...near.flatMap(({ y, height }) => beside(y, height))]);
+  const count = ys.length;
+  // The rows inside each box, and upon each horizontal line, are those from `first` to `last`.
+  const rowsIn = (low, high) => ({ first: countBelow(ys, low), last: countBelow(ys, high) - 1 });
+  const walls = near.map((box) => ({ ...box, ...rowsIn(box.y, box.y + box.height) }));
+  const across = taken
+    .filter((line) => line.y !== undefined && line.low < right && line.high > left)
+    .map((line) => ({ ...line, ...rowsIn(line.y - APART, line.y + APART) }))
+    .filter(({ first, last }) => first <= last);
+  const upright = taken.filter((line) => line.x > left - APART && line.x < right + APART);
+  const cameFrom = new Int32Array(xs.length * count); // the row from which each crossing was reached on its vertical line
+  let cost = new Float64Array(count).fill(Infinity);
+  cost[ys.indexOf(from.y)] = 0;
+  xs.forEach((x, column) => {
+    if (column > 0) goAlong(cost, walls, across, xs[column - 1], x);
+    cost = goUpAndDown(cost, ys, walls, upright, x, cameFrom.subarray(column * count, (column + 1) * count));
+  });
+  if (cost[ys.indexOf(to.y)] === Infinity) return null;
   const points = [];
-  for (let here = last; here !== undefined; here = previous.get(here)) points.unshift(point(here));
+  for (let [column, row] = [xs.length - 1, ys.indexOf(to.y)]; column >= 0; column--) {
+    const before = cameFrom[column * count + row];
+    points.unshift({ x: xs[column], y: ys[before] }, { x: xs[column], y: ys[row] });
+    row = before;
+  }
   return points;
 }
 
-/** A queue that gives the entry with the least cost first: a binary heap. */
-class Queue {
-  #entries = [];
-
-  add(cost, value) {
-    const entries = this.#entries;
-    let at = entries.push([cost, value]) - 1;
-    while (at > 0 && entries[(at - 1) >> 1][0] > entries[at][0]) at = this.#swap(at, (at - 1) >> 1);
+/** Add to the cost of each row what it costs to go from one vertical line to the next. */
+function goAlong(cost, walls, across, before, x) {
+  const [left, right] = [Math.min(before, x), Math.max(before, x)];
+  for (let row = 0; row < cost.length; row++) cost[row] += right - left;
+  for (const box of walls) if (box.x < right && box.x + box.width > left) cost.fill(Infinity, box.first, box.last + 1);
+  for (const { low, high, first, last } of across) {
+    if (low < right && high > left) for (let row = first; row <= last; row++) cost[row] += SHARED * (right - left);
   }
+}
 
-  take() {
-    const entries = this.#entries;
-    if (entries.length < 2) return entries.pop();
-    const first = entries[0];
-    entries[0] = entries.pop();
-    for (let at = 0; ; ) {
-      const children = [2 * at + 1, 2 * at + 2].filter((child) => child < entries.length);
-      const least = children.reduce((one, other) => (entries[other][0] < entries[one][0] ? other : one), at);
-      if (least === at) return first;
-      at = this.#swap(at, least);
+/** The costs of the rows after a move on the vertical line at `x`; `cameFrom` gets the row of each before the move. */
+function goUpAndDown(cost, ys, walls, upright, x, cameFrom) {
+  const after = Float64Array.from(cost);
+  const lengths = ys.slice(1).map((y, row) => y - ys[row]);
+  for (const box of walls) if (box.x < x && x < box.x + box.width) lengths.fill(Infinity, Math.max(0, box.first - 1), box.last + 1);
+  for (const line of upright) {
+    if (Math.abs(line.x - x) >= APART) continue;
+    lengths.forEach((length, row) => line.low < ys[row + 1] && line.high > ys[row] && (lengths[row] += SHARED * length));
+  }
+  ys.forEach((_, row) => (cameFrom[row] = row));
+  const pass = (first, last, by) => {
+    let [carried, origin] = [Infinity, first];
+    for (let row = first; row !== last; row += by) {
+      if (row !== first) carried += lengths[Math.min(row, row - by)];
+      if (carried < after[row]) {
+        after[row] = carried;
+        cameFrom[row] = origin;
+      }
+      if (cost[row] + 2 * TURN < carried) [carried, origin] = [cost[row] + 2 * TURN, row];
     }
-  }
-
-  #swap(one, other) {
-    [this.#entries[one], this.#entries[other]] = [this.#entries[other], this.#entries[one]];
-    return other;
-  }
+  };
+  pass(0, ys.length, 1);
+  pass(ys.length - 1, -1, -1);
+  return after;
 }
 
 /** The points without those that lie on a straight line between their neighbours. */
@@ -198,27 +200,36 @@ function towards(from, to, length) {
  * of `before` is used again unless one of its ends has moved, or a node near it.
  */
 export function routes(edges, boxes, before = { boxes: new Map(), ways: new Map() }) {
-  const changed = [];
-  for (const id of new Set([...before.boxes.keys(), ...boxes.keys()])) {
-    const [old, now] = [before.boxes.get(id), boxes.get(id)];
-    if (!old || !now || old.x !== now.x || old.y !== now.y || old.width !== now.width || old.height !== now.height) {
-      if (old) changed.push(old);
-      if (now) changed.push(now);
-    }
-  }
-  const all = [...boxes];
-  const ways = new Map();
-  for (const { id, source, target, start, end, rows } of edges) {
+  const changed = changedBoxes(before.boxes, boxes);
+  const remains = ({ id, start, end }) => {
     const known = before.ways.get(id);
-    const moved = !known || known.start.x !== start.x || known.start.y !== start.y || known.end.x !== end.x || known.end.y !== end.y;
-    if (!moved && !changed.some((box) => meet(box, known.area))) {
-      ways.set(id, known);
-      continue;
-    }
+    return known && samePoint(known.start, start) && samePoint(known.end, end) && !changed.some((box) => meet(box, known.area));
+  };
+  const ways = new Map(edges.map((edge) => [edge.id, remains(edge) ? before.ways.get(edge.id) : null]));
+  const lines = [...ways.values()].flatMap((way) => (way ? linesOf(way) : []));
+  const all = [...boxes];
+  for (const { id, source, target, start, end, rows } of edges) {
+    if (ways.get(id)) continue;
     const others = all.filter(([node]) => node !== source && node !== target).map(([, box]) => box);
-    const { points } = route(start, end, [boxes.get(source), boxes.get(target)], others, { rows });
-    ways.set(id, { start, end, points, area: grown(extent(points ?? [start, end]), STUB + RADIUS) });
+    const taken = lines.filter((line) => !samePoint(line.start, start));
+    const { points } = route(start, end, [boxes.get(source), boxes.get(target)], others, { rows, taken });
+    const way = { start, end, points, area: grown(extent(points ?? [start, end]), STUB + RADIUS) };
+    ways.set(id, way);
+    lines.push(...linesOf(way));
   }
   const same = before.ways.size === ways.size && [...ways].every(([id, way]) => before.ways.get(id) === way);
   return { boxes, ways: same ? before.ways : ways };
+}
+
+const samePoint = (a, b) => a.x === b.x && a.y === b.y;
+
+/** The boxes that are only in one of two maps, or differ. */
+function changedBoxes(before, after) {
+  const changed = [];
+  for (const id of new Set([...before.keys(), ...after.keys()])) {
+    const [old, now] = [before.get(id), after.get(id)];
+    if (old && now && samePoint(old, now) && old.width === now.width && old.height === now.height) continue;
+    changed.push(...[old, now].filter(Boolean));
+  }
+  return changed;
 }
