@@ -33,8 +33,9 @@ const ROOM = { add: { x: 264, y: 324 }, connect: { x: 428, y: 324 } }; // the si
 const PANEL_OPENS = 1000; // milliseconds within which the stage gets its new size when the panel opens
 
 // These must always be the same objects: after a change React Flow updates every node, port and edge.
+// React Flow has its own style for a type that is named group.
 const SETTINGS = {
-  nodeTypes: { node: PipelineNode, note: NoteNode, group: GroupNode },
+  nodeTypes: { node: PipelineNode, note: NoteNode, nodeGroup: GroupNode },
   edgeTypes: { routed: RoutedEdge },
   snapToGrid: true,
   snapGrid: [GRID, GRID],
@@ -64,6 +65,7 @@ export function Canvas() {
   const flow = useReactFlow();
   const ui = useScreen(store, home, stage, flow);
   const first = useFirstView(store, stage);
+  useKeepFocus(home);
 
   const onKeyDown = useMemo(() => keyHandler(store, ui), [store, ui]);
   const drop = useMemo(() => dropHandlers(store, stage, flow.screenToFlowPosition, ui.focus), [store, flow, ui]);
@@ -85,6 +87,26 @@ export function Canvas() {
       {!readOnly && <Grip />}
     </div>
   );
+}
+
+/** Keep the focus on the canvas when the node or edge that has it is removed: the next key is for the canvas, too. */
+function useKeepFocus(home) {
+  useEffect(() => {
+    const canvas = home.current;
+    let last = null; // the element that got the focus last
+    const remember = ({ target }) => (last = target);
+    const watcher = new MutationObserver(() => {
+      if (!last || last.isConnected) return;
+      last = null;
+      if (document.activeElement === document.body) canvas.focus({ preventScroll: true });
+    });
+    canvas.addEventListener("focusin", remember);
+    watcher.observe(canvas, { childList: true, subtree: true });
+    return () => {
+      canvas.removeEventListener("focusin", remember);
+      watcher.disconnect();
+    };
+  }, [home]);
 }
 
 /** React Flow with the document: the only part that is drawn again during a drag. */
