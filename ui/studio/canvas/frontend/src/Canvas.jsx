@@ -74,7 +74,7 @@ export function Canvas() {
   return (
     <div ref={home} className="sylva-canvas" style={{ height }} tabIndex={-1} onKeyDown={onKeyDown} onPointerDownCapture={closeElsewhere}>
       {readOnly ? <ViewButtons fit={ui.fit} /> : <Palette onAdd={ui.addInMiddle} onNote={ui.note} fit={ui.fit} />}
-      <div ref={stage} className={`stage${far ? " far" : ""}`} onDoubleClick={ui.onDoubleClick} onPointerDown={ui.onPointerDown} onFocus={ui.onFocus} {...drop}>
+      <div ref={stage} className={`stage${far ? " far" : ""}`} onDoubleClick={ui.onDoubleClick} onPointerDown={ui.onPointerDown} onFocus={ui.onFocus} onScrollCapture={ui.onScroll} {...drop}>
         {first && <Flow ui={ui} first={first} />}
         <EmptyHint />
         <ConnectionHint />
@@ -267,10 +267,12 @@ function useScreen(store, home, stage, flow) {
       bringIntoView,
       /** After a change of the stage's size, the node for which the panel was opened comes into view again. */
       stageResized: () => inView.until > performance.now() && bringIntoView(inView.id),
-      addInMiddle: (type) => {
+      /** Add a node from the palette. After a double click the next keys are for the node; the keyboard stays in the palette. */
+      addInMiddle: (type, byMouse = false) => {
         const shift = 2 * GRID * (Object.keys(store.view.doc.nodes).length % 6);
         const { x, y } = centred(toFlow(middle()));
         bringIntoView(addAfterSelected(store, type, { x: x + shift, y: y + shift }), 200);
+        if (byMouse) focus();
       },
       choose: (type) => {
         const { place, from } = store.view.overlay;
@@ -317,6 +319,17 @@ function useScreen(store, home, stage, flow) {
       onFocus: ({ target }) => {
         if (!target.matches(".react-flow__node:focus-visible")) return;
         bringIntoView(target.dataset.id, 200);
+      },
+      /**
+       * The browser scrolls an element into view that gets the focus, or that a screen reader or a test
+       * wants to use. React Flow takes that back, and the element would jump away: move the view instead.
+       */
+      onScroll: ({ target }) => {
+        const { scrollLeft, scrollTop } = target;
+        if (!target.matches(".react-flow") || (!scrollLeft && !scrollTop)) return;
+        target.scrollTo({ left: 0, top: 0, behavior: "instant" });
+        const { x, y, zoom } = flow.getViewport();
+        flow.setViewport({ x: x - scrollLeft, y: y - scrollTop, zoom });
       },
       onDoubleClick: (event) => !store.view.readOnly && event.target.classList.contains("react-flow__pane") && search(event),
       onReconnectStart: (_, edge) => (loose = edgeOf(edge)),
