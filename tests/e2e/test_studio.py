@@ -22,19 +22,6 @@ SLOW = {"learners": [{"kind": "random_forest", "trees": 500, "count": 30}]}
 """A forest of many fits: it is at work for as long as a test looks at it, and then stopped."""
 
 
-def test_a_first_visitor_finds_a_finished_example_one_click_away(studio: Studio):
-    studio.open()
-    expect(studio.page.get_by_role("list").filter(has_text="Deep forest").first).to_be_visible()
-    studio.shoot("first-visit")
-    studio.button("Open the finished example").click()
-    studio.page.wait_for_selector(".react-flow__node")
-    studio.expect_states(forest="finished", mart="finished", compare="finished")
-    assert studio.run is not None and studio.run.state == "done"
-    studio.look_at("compare.report")
-    expect(studio.page.get_by_test_id("stDataFrame").first).to_be_visible()
-    studio.shoot("example")
-
-
 def test_five_nodes_are_built_by_mouse_set_run_and_evaluated(studio: Studio):
     studio.new()
     places = {
@@ -47,7 +34,7 @@ def test_five_nodes_are_built_by_mouse_set_run_and_evaluated(studio: Studio):
     for name, at in places.items():
         studio.drop(name, *at)
         studio.saved(lambda pipeline, name=name: name in pipeline.nodes)
-    # A node that is added connects itself to the selected one, where only one connection is possible.
+    # An added node connects itself to the selected one, where only one connection is possible.
     drawn = {WIRES[0], WIRES[3], WIRES[4]}
     studio.saved(lambda pipeline: {edge.names for edge in pipeline.edges} == drawn)
     for wire in (WIRES[1], WIRES[2]):

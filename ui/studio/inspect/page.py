@@ -56,7 +56,7 @@ MOST_COMPARED = 10
 """How many of the newest runs offer their forests for a comparison."""
 SECOND = "with"
 """The second forest in the address of the page."""
-PAIRED = ("Growth", "Margins", "t-SNE")
+PAIRED = ("Growth", "Margins", sections.MAPS_TAB)
 """The parts that can show a second forest."""
 HINT = (
     "Add an Inspect layers node after the forest to see t-SNE maps, single rows and how often its "
@@ -286,7 +286,6 @@ def _draw_head(
         else:
             st.markdown(plain(readable(choice.label)), width="content")
         _draw_second_picker(watcher.row.id, choice, second)
-        st.space("stretch")
         image_format()
         if st.button("Open run", icon=":material/history:"):
             links.to_run(watcher.row.id)
@@ -303,7 +302,7 @@ def _draw_picker(forests: list[ForestChoice], choice: ForestChoice) -> None:
         index=list(names).index(choice.node),
         key=key,
         label_visibility="collapsed",
-        width=280,
+        width=250,
         format_func=names.__getitem__,
         on_change=lambda: st.query_params.update(node=st.session_state[key]),
     )
@@ -336,6 +335,7 @@ def _draw_second_picker(run_id: str, choice: ForestChoice, second: FoundForest |
         offered.setdefault(second.address, second)
     offered.pop(this, None)
     if not offered:
+        st.space("stretch")
         return
     titles = {"": "Compare with…"} | {
         address: _second_title(found) for address, found in offered.items()
@@ -348,7 +348,7 @@ def _draw_second_picker(run_id: str, choice: ForestChoice, second: FoundForest |
         index=list(titles).index(chosen),
         key=key,
         label_visibility="collapsed",
-        width=250,
+        width="stretch",
         format_func=titles.__getitem__,
         on_change=lambda: _choose_second(st.session_state[key]),
     )
@@ -363,9 +363,10 @@ def _choose_second(address: str) -> None:
 
 
 def _second_title(found: FoundForest) -> str:
-    """Return forest, pipeline and time, as the list of second forests shows them."""
-    when = clock(found.run.started or found.run.created)
-    return f"{readable(found.choice.label)} · {readable(found.run.name)} · {when}"
+    """Return forest, time and pipeline, as the list of second forests shows them."""
+    # Without year and seconds: of runs with the same names, the time must be in sight.
+    when = clock(found.run.started or found.run.created)[5:16]
+    return f"{readable(found.choice.label)} · {when} · {readable(found.run.name)}"
 
 
 def _second_view(first: ForestView, found: FoundForest) -> ForestView | None:
@@ -530,7 +531,7 @@ def tab_names(forest: ForestView) -> dict[str, Callable[..., None]]:
     parts: Mapping[str, tuple[bool, Callable[..., None]]] = {
         "Growth": (True, sections.draw_growth),
         "Margins": (True, sections.draw_margins),
-        "t-SNE": (inspected, sections.draw_maps),
+        sections.MAPS_TAB: (inspected, sections.draw_maps),
         sections.ROW_TAB: (inspected, sections.draw_row),
         "Learners": (True, sections.draw_learners),
         "Screening": (inspected or screened(forest.kept), sections.draw_screening),

@@ -121,6 +121,14 @@ def with_input(layers: Layers, values: Sequence[float] = (0.0, 1.0, 3.0, 10.0)) 
     )
 
 
+def with_images(layers: Layers, side: int = 4) -> Layers:
+    """The same inspection of rows whose columns are the pixels of images."""
+    names = [f"pixel_{at // side}_{at % side}" for at in range(side * side)]
+    pixels = np.random.default_rng(0).integers(0, 17, (len(layers.rows), len(names)))
+    sample = pa.table(dict(zip(names, pixels.T, strict=True)))
+    return replace(layers, features=names, sample=sample)
+
+
 def assembled(
     outputs: Any, vectors: Any, truth: Any, left_at: Any, classes: list[str], rows: Any,
     table_rows: int,
