@@ -26,7 +26,7 @@ from engine.pipeline import Edge, Node, Pipeline
 from engine.pipeline_file import dumps
 from engine.processes import identify
 from engine.workspace import Workspace
-from tests.e2e.studio import Studio, studio_at
+from tests.e2e.studio import Studio, five_steps, studio_at
 from tests.e2e.tab import CHROMIUM, ROOT, until
 from tests.ui.studio.inspect.lab import inspected_run, large
 
@@ -34,6 +34,15 @@ IDLE_SECONDS = 20
 FRAMES = """() => { window.frames_ = []; let last = performance.now(); const step = now => {
     window.frames_.push(now - last); last = now; window.watching_ && requestAnimationFrame(step); };
     window.watching_ = true; requestAnimationFrame(step); }"""
+SMALLEST_TEXT = """nodes => {
+    const texts = nodes.flatMap(node => {
+        const zoom = node.getBoundingClientRect().width / node.offsetWidth;
+        const all = [...node.querySelectorAll("*")].filter(part =>
+            part.checkVisibility() && [...part.childNodes].some(child =>
+                child.nodeType === Node.TEXT_NODE && child.textContent.trim()));
+        return all.map(part => zoom * parseFloat(getComputedStyle(part).fontSize));
+    });
+    return Math.min(...texts); }"""
 STOP_FRAMES = "() => { window.watching_ = false; return window.frames_; }"
 
 
@@ -55,6 +64,8 @@ def main() -> None:
 def figures(studio: Studio, repeats: int) -> Iterator[Figure]:
     yield bundle_size()
     yield first_paint(studio, repeats)
+    yield from room(studio)
+    yield output_latency(studio, repeats)
     yield edit_latency(studio, repeats)
     yield state_latency(studio, repeats)
     yield worst_frame(studio, repeats)
@@ -101,7 +112,7 @@ def timed(action: Callable[[], Any], holds: Callable[[], Any]) -> float:
 def bundle_size() -> Figure:
     files = list((ROOT / "ui" / "studio" / "canvas" / "frontend_dist").iterdir())
     return Figure(
-        "bundle of the canvas", sum(path.stat().st_size for path in files) / 1000, "kB", 400
+        "bundle of the canvas", sum(path.stat().st_size for path in files) / 1000, "kB", 450
     )
 
 
@@ -116,7 +127,41 @@ def first_paint(studio: Studio, repeats: int) -> Figure:
         studio.node("evaluate").wait_for()
         studio.button("Run").wait_for()
         took.append(time.perf_counter() - began)
-    return median("first useful paint of Build, warm", took[1:], 2.5)
+    return median("first useful paint of Build, warm", took[1:], 1.5)
+
+
+def room(studio: Studio) -> Iterator[Figure]:
+    """Measure what share of the window the canvas has, and its smallest text, at opening."""
+    pipeline = studio.library.create(five())
+    wide = studio.page.viewport_size
+    for (width, height), least in {(1440, 900): 70, (1280, 800): 65}.items():
+        studio.page.set_viewport_size({"width": width, "height": height})
+        studio.open(pipeline)
+        studio.node("evaluate").wait_for()
+        box = studio.box(studio.page.locator(".stage"))
+        share = 100 * box["width"] * box["height"] / (width * height)
+        size = f"{width} × {height}"
+        yield Figure(f"canvas, share of a window of {size}", share, "%", least, at_least=True)
+        smallest = studio.page.locator(".react-flow__node").evaluate_all(SMALLEST_TEXT)
+        yield Figure(f"smallest text on a node, {size}", smallest, "px", 10, at_least=True)
+    studio.page.set_viewport_size(wide)
+
+
+def output_latency(studio: Studio, repeats: int) -> Figure:
+    """Measure from a click on a finished node to its output, one node after the other."""
+    studio.begin(five_steps())
+    studio.button("Run").click()
+    studio.expect_states(evaluate="finished")
+    shown = {"load-data": "178 rows", "evaluate": "Accuracy"}
+    took = []
+    for _ in range(repeats + 1):
+        for node, text in shown.items():
+            output = studio.page.locator(f".st-key-part-of-{node}-Output").get_by_text(text)
+            studio.page.wait_for_timeout(500)
+            title = studio.node(node).locator(".node-title")
+            took.append(timed(title.click, output.first.is_visible))
+    warm = took[len(shown) :]
+    return median("a click on a finished node shows its output, warm", warm, 0.5)
 
 
 def edit_latency(studio: Studio, repeats: int) -> Figure:
@@ -126,7 +171,7 @@ def edit_latency(studio: Studio, repeats: int) -> Figure:
     took = []
     for at in range(repeats):
         before = studio.library.version(studio.pipeline)
-        x, y = studio.centre(studio.node("split-0").locator(".step-title"))
+        x, y = studio.centre(studio.node("split-0").locator(".node-title"))
         studio.pull((x, y), (x + 32 + at, y + 32), let_go=False)
         took.append(
             timed(
@@ -172,7 +217,7 @@ def worst_frame(studio: Studio, repeats: int) -> Figure:
     studio.page.wait_for_timeout(3000)
     worst = []
     for _ in range(repeats):
-        x, y = studio.centre(studio.node("split-0").locator(".step-title"))
+        x, y = studio.centre(studio.node("split-0").locator(".node-title"))
         studio.page.mouse.move(x, y)
         studio.page.mouse.down()
         studio.page.mouse.move(x + 8, y + 8, steps=2)

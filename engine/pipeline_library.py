@@ -49,12 +49,12 @@ class Opened(NamedTuple):
 
 @dataclass(frozen=True)
 class Entry:
-    """A pipeline in the list; ``problem`` is the reason if it cannot be opened."""
+    """A pipeline in the list; without ``pipeline``, ``problem`` says why it cannot be opened."""
 
     id: str
     title: str
     modified: float
-    nodes: int = 0
+    pipeline: Pipeline | None = None
     problem: str = ""
 
 
@@ -191,4 +191,4 @@ def _entry(path: Path, version: FileVersion) -> Entry:
         pipeline = read(path)
     except InvalidPipeline as error:
         return Entry(path.stem, path.stem, modified, problem=str(error))
-    return Entry(path.stem, pipeline.name, modified, len(pipeline.nodes))
+    return Entry(path.stem, pipeline.name, modified, pipeline)

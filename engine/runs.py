@@ -251,6 +251,17 @@ class Runs:
         with self.log() as log:
             return save_summary(log, self._pipelines, run_id)
 
+    def last_summaries(self, pipeline_ids: Sequence[str]) -> dict[str, RunSummary]:
+        """Return the summary of the newest run of each saved pipeline that has runs."""
+        found = {}
+        with self.log() as log:
+            for pipeline_id in pipeline_ids:
+                row = log.last_run_of(pipeline_id)
+                summary = save_summary(log, self._pipelines, row.id) if row else None
+                if summary is not None:
+                    found[pipeline_id] = summary
+        return found
+
     def state(self, run_id: str) -> RunState:
         """Return the present state of a run."""
         return self.watch(run_id).refresh()

@@ -175,7 +175,7 @@ def without_last_edge(document: dict[str, Any]) -> None:
                 ("port-taken", "split", "table"),
                 ("cycle", "split", None),
             ],
-            ["mart.model", "split → mart → split"],
+            ["mart.model", "'split' → 'mart' → 'split'"],
         ),
         (without_last_edge, [("missing-input", "mart", "table")], ["Node 'mart', input 'table'"]),
     ],

@@ -160,6 +160,7 @@ class Studio(Tab):
             )
 
     def look_at(self, end: str) -> None:
+        self.button("Fit").click()  # the panel may be over the node
         self.handle(end, "output").click()
         node = end.partition(".")[0]
         self.page.locator(f".st-key-part-of-{node}-Output").wait_for()

@@ -129,7 +129,7 @@ class Tab:
 
     def click(self, name: str, **options: Any) -> None:
         self.page.mouse.move(*self.on_stage(500, 540))
-        self.node(name).locator(".step-title").click(**options)
+        self.node(name).locator(".node-title").click(**options)
 
     def click_until(self, button: Any, holds: Callable[[], Any], what: str = "it") -> None:
         """Click until it has its effect: a click while the button is drawn again can be lost."""

@@ -97,7 +97,7 @@ def test_steps_are_dragged_on_the_grid_boxed_and_moved_by_keys(studio: Studio):
     studio.begin(five_steps())
     before = studio.document.layout
     still = {name: place for name, place in studio.places().items() if name != "evaluate"}
-    x, y = studio.centre(studio.node("evaluate").locator(".step-title"))
+    x, y = studio.centre(studio.node("evaluate").locator(".node-title"))
     studio.pull((x, y), (x - 40, y + 100))
     after = studio.saved(lambda pipeline: pipeline.layout["evaluate"] != before["evaluate"]).layout[
         "evaluate"
@@ -294,10 +294,10 @@ def test_hostile_names_are_text_on_the_canvas_in_the_list_and_at_their_output(st
             layout={"load": (0, 0), "sample": (288, 0), "stranger": (576, 0)},
         )
     )
-    expect(studio.node("sample").locator(".step-title")).to_have_text(SCRIPT)
+    expect(studio.node("sample").locator(".node-title")).to_have_text(SCRIPT)
     expect(studio.page.locator(".note")).to_have_text(SCRIPT)
     expect(studio.node("stranger")).to_contain_text("no-such-type")
-    expect(studio.node("stranger").locator(".step-problems")).to_have_count(1)
+    expect(studio.node("stranger").locator(".node-problems")).to_have_count(1)
     studio.choose("sample")
     studio.click("stranger")
     studio.press("Delete")
@@ -335,9 +335,9 @@ def test_the_dark_theme_is_dark_everywhere(studio: Studio):
     studio.begin(five_steps())
     studio.choose("deep-forest")
     studio.shoot("dark")
-    for part in (".stApp", ".stage .step", ".palette", ".sylva-canvas"):
+    for part in (".stApp", ".stage .node", ".palette", ".sylva-canvas"):
         assert brightness(studio.page.locator(part).first, "backgroundColor") < 70, part
-    for part in (".step-title", ".palette-item"):
+    for part in (".node-title", ".palette-item"):
         assert brightness(studio.page.locator(part).first, "color") > 180, part
 
 

@@ -1,7 +1,8 @@
-"""Inspect in a real browser: a forest chosen from the list, its maps brushed, one row followed."""
+"""Inspect in a real browser: from the list to the maps of two forests, and to one row."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,62 +11,46 @@ from engine.node_types import load_catalog
 from engine.workspace import Workspace
 from tests.e2e.studio import Studio
 from tests.e2e.tab import waited
-from tests.ui.studio.inspect.lab import inspected_run, large
+from tests.ui.studio.inspect.lab import inspected_run, large, with_images, with_input
 from tests.waiting import until
 from ui.studio.session import Studio as Workshop
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 expect = playwright.expect
 
-ROWS = 2_000
+ROWS = 600
+NEXT_FRAME = (
+    "() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))"
+)
 
 
 @pytest.fixture(scope="module")
-def run(place: tuple[str, Workspace]) -> str:
-    """A finished run with an inspection of three layers, written as the node writes it."""
-    found, _ = inspected_run(Workshop(place[1], load_catalog()), large(ROWS, 3))
-    return found
+def runs(place: tuple[str, Workspace]) -> tuple[str, str]:
+    """Two runs that inspected forests on the same rows, written as the node writes them."""
+    workshop = Workshop(place[1], load_catalog())
+    first, second = (with_images(with_input(large(ROWS, depth), range(ROWS))) for depth in (3, 2))
+    return inspected_run(workshop, first)[0], inspected_run(workshop, second, label="mdDF")[0]
 
 
-def opened(studio: Studio, run: str, name: str) -> Any:
-    """The page of an inspection with a tab open; what is in the tab."""
-    studio.page.goto(f"{studio.address}/inspect?run={run}&node=inspect")
-    return choose(studio, name)
+@pytest.fixture
+def complaints(studio: Studio) -> Iterator[list[str]]:
+    """What the browser reports as an error while the test runs."""
+    found: list[str] = []
+
+    def listen(message: Any) -> None:
+        if message.type == "error":
+            found.append(message.text)
+
+    studio.page.on("console", listen)
+    yield found
+    studio.page.remove_listener("console", listen)
 
 
-def choose(studio: Studio, name: str) -> Any:
-    studio.page.get_by_role("tab", name=name, exact=True).click()
-    section = studio.page.locator(f".st-key-inspect-{name.lower().replace(' ', '-')}")
-    expect(section).to_be_visible()
-    return section
-
-
-def plots(place: Any, count: int) -> None:
-    expect(place.locator(".js-plotly-plot .main-svg").first).to_be_visible()
-    expect(place.locator(".js-plotly-plot")).to_have_count(count)
-
-
-def brush(studio: Studio, layer: int) -> int:
-    """Drag a frame over the left half of a map; how many rows are marked then."""
-    canvas, maps = (
-        studio.page.locator(f'canvas[data-layer="{layer}"]'),
-        studio.page.locator(".row-maps"),
-    )
-    expect(canvas).to_be_visible()
-    canvas.scroll_into_view_if_needed()
-    box = studio.box(canvas)
-    studio.pull(
-        (box["x"] + 3, box["y"] + 3), (box["x"] + box["width"] / 2, box["y"] + box["height"] - 3)
-    )
-    return until(lambda: int(maps.get_attribute("data-marked") or 0), what="marked rows")
-
-
-def test_a_forest_is_chosen_from_the_list_and_its_growth_is_seen(studio: Studio, run: str):
-    studio.page.goto(f"{studio.address}/inspect")
+def choose_from_list(studio: Studio) -> None:
     grid = studio.page.locator('[data-testid="stDataFrame"] canvas').first
     expect(grid).to_be_visible()
 
-    def chosen() -> bool:  # the newest is first; a table that has just appeared may not listen yet
+    def chosen() -> bool:  # a table that has just appeared may not listen yet
         if "run=" not in studio.page.url and grid.is_visible():
             box = studio.box(grid)
             studio.page.mouse.click(box["x"] + 120, box["y"] + 52)
@@ -73,46 +58,86 @@ def test_a_forest_is_chosen_from_the_list_and_its_growth_is_seen(studio: Studio,
         return waited(lambda: "run=" in studio.page.url, 2)
 
     until(chosen, what="the choice of a forest")
-    expect(studio.page.locator(".st-key-inspect-growth .js-plotly-plot").first).to_be_visible()
-    plots(opened(studio, run, "Growth"), 3)
+
+
+def open_tab(studio: Studio, name: str) -> Any:
+    section = studio.page.locator(f".st-key-inspect-{name.lower().replace(' ', '-')}")
+    tab = studio.page.get_by_role("tab", name=name, exact=True)
+    expect(tab).to_be_visible()
+    studio.click_until(tab, section.is_visible, f"the tab {name}")
+    return section
+
+
+def brush(studio: Studio, canvas: Any) -> int:
+    """Drag a frame over the left half of a map; how many rows are marked then."""
+    maps = studio.page.locator(".row-maps")
+
+    def dragged() -> int:  # the maps may be drawn again while the mouse is down
+        canvas.scroll_into_view_if_needed()
+        box = studio.box(canvas)
+        studio.pull(
+            (box["x"] + 3, box["y"] + 3),
+            (box["x"] + box["width"] / 2, box["y"] + box["height"] - 3),
+        )
+        # The end of the drag is drawn with the next frame.
+        studio.page.evaluate(NEXT_FRAME)
+        return marked(maps)
+
+    return until(dragged, what="marked rows")
+
+
+def marked(maps: Any) -> int:
+    return int(maps.get_attribute("data-marked") or 0)
+
+
+def test_a_forest_is_chosen_and_rows_are_followed_through_the_maps_of_two_forests(
+    studio: Studio, runs: tuple[str, str], complaints: list[str]
+):
+    page, (first, second) = studio.page, runs
+    page.goto(f"{studio.address}/inspect")
+    choose_from_list(studio)
+    expect(page.locator(".st-key-inspect-growth .js-plotly-plot .main-svg").first).to_be_visible()
     studio.shoot("inspect-growth")
 
-
-def test_rows_brushed_in_one_map_are_marked_in_all_listed_and_taken_along(studio: Studio, run: str):
-    section = opened(studio, run, "t-SNE")
-    maps, listing = studio.page.locator(".row-maps"), studio.page.locator(".st-key-inspect-marked")
-    count = brush(studio, 1)
+    # Rows that are marked in one map are marked in those of both forests, and listed.
+    page.goto(f"{studio.address}/inspect?run={first}&node=inspect&tab=t-SNE&with={second}/inspect")
+    maps, listing = page.locator(".row-maps"), page.locator(".st-key-inspect-marked")
+    expect(maps.locator("section.group")).to_have_count(2)
+    expect(maps.locator("canvas.map")).to_have_count(4 + 3)
+    expect(maps).to_have_attribute("data-pictures", "shown")
+    count = brush(studio, maps.locator("section.group").nth(1).locator('canvas[data-layer="1"]'))
     assert ROWS / 10 < count < ROWS
-    expect(listing).to_contain_text(f"{count:,}".replace(",", ""))
+    expect(listing).to_contain_text(f"{count} rows marked")
     expect(listing.get_by_test_id("stDataFrame")).to_be_visible()
     studio.shoot("inspect-brushed")
-    section.get_by_role("radio", name="Mistakes").or_(
-        section.get_by_text("Mistakes", exact=True)
-    ).first.click()
-    expect(maps).to_have_attribute("data-by", "mistake")
-    expect(maps).to_have_attribute("data-marked", str(count))
-    lines = (
-        studio.download(listing.get_by_role("button", name="Download data (CSV)"))
-        .read_text()
-        .splitlines()
+    csv = studio.download(listing.get_by_role("button", name="Download data (CSV)")).read_text()
+    assert csv.startswith("row,truth,") and len(csv.splitlines()) == count + 1
+
+    # Zoom, by button and by wheel.
+    studio.click_until(
+        maps.get_by_role("button", name="Zoom in"),
+        lambda: maps.get_attribute("data-zoom") != "1.00",
+        "the zoom",
     )
-    assert lines[0].startswith("row,truth,") and len(lines) == count + 1
+    zoomed = float(maps.get_attribute("data-zoom") or 0)
+    maps.locator("canvas.map").first.hover()
+    page.keyboard.down("Control")
+    page.mouse.wheel(0, -300)
+    page.keyboard.up("Control")
+    until(lambda: float(maps.get_attribute("data-zoom") or 0) > zoomed, what="more zoom")
+    maps.get_by_role("button", name="Reset view").click()
+    expect(maps).to_have_attribute("data-zoom", "1.00")
+    assert marked(maps) == count, "the marks stay"
     assert studio.download(maps.get_by_role("button", name="SVG")).read_text().startswith("<svg")
-    choose(studio, "Learners")
-    choose(studio, "t-SNE")
-    expect(maps).to_have_attribute("data-marked", str(count))
-    maps.get_by_role("button", name="Clear").click()
-    expect(maps).to_have_attribute("data-marked", "0")
-    expect(listing.get_by_test_id("stDataFrame")).to_have_count(0)
 
-
-def test_one_row_is_followed_and_the_slider_moves_what_would_leave(studio: Studio, run: str):
-    opened(studio, run, "One row")
-    plots(studio.page.locator(".st-key-inspect-way"), 2)
+    # One row: its nearest rows are images, and are found again in the maps.
+    open_tab(studio, "One row")
+    near = page.locator(".st-key-inspect-neighbours")
+    expect(near.locator("section")).to_have_count(4)
+    expect(near.locator("img").first).to_be_visible()
     studio.shoot("inspect-row")
-    choose(studio, "Screening")
-    would = studio.page.locator(".st-key-inspect-what-if")
-    expect(would).to_contain_text("0.10")
-    studio.page.get_by_role("slider").press("ArrowRight")
-    expect(would).to_contain_text("0.11")
-    plots(would, 1)
+    studio.click_until(
+        near.get_by_role("button", name="Show them in the maps"), maps.is_visible, "the maps"
+    )
+    until(lambda: 8 < marked(maps) <= 1 + 4 * 8, what="the marks of the nearest rows")
+    assert complaints == []

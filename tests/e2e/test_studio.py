@@ -22,20 +22,7 @@ SLOW = {"learners": [{"kind": "random_forest", "trees": 500, "count": 30}]}
 """A forest of many fits: it is at work for as long as a test looks at it, and then stopped."""
 
 
-def test_a_first_visitor_finds_a_finished_example_one_click_away(studio: Studio):
-    studio.open()
-    expect(studio.page.get_by_role("list").filter(has_text="Deep forest").first).to_be_visible()
-    studio.shoot("first-visit")
-    studio.button("Open the finished example").click()
-    studio.page.wait_for_selector(".react-flow__node")
-    studio.expect_states(forest="finished", mart="finished", compare="finished")
-    assert studio.run is not None and studio.run.state == "done"
-    studio.look_at("compare.report")
-    expect(studio.page.get_by_test_id("stDataFrame").first).to_be_visible()
-    studio.shoot("example")
-
-
-def test_five_steps_are_built_by_mouse_set_run_and_judged(studio: Studio):
+def test_five_nodes_are_built_by_mouse_set_run_and_evaluated(studio: Studio):
     studio.new()
     places = {
         "load-data": (140, 130),
@@ -47,11 +34,13 @@ def test_five_steps_are_built_by_mouse_set_run_and_judged(studio: Studio):
     for name, at in places.items():
         studio.drop(name, *at)
         studio.saved(lambda pipeline, name=name: name in pipeline.nodes)
-    for count, wire in enumerate(WIRES, start=1):
+    # An added node connects itself to the selected one, where only one connection is possible.
+    drawn = {WIRES[0], WIRES[3], WIRES[4]}
+    studio.saved(lambda pipeline: {edge.names for edge in pipeline.edges} == drawn)
+    for wire in (WIRES[1], WIRES[2]):
         studio.connect(*wire)
-        studio.saved(
-            lambda pipeline, count=count: [edge.names for edge in pipeline.edges] == WIRES[:count]
-        )
+        drawn.add(wire)
+        studio.saved(lambda pipeline: {edge.names for edge in pipeline.edges} == drawn)
     studio.choose("deep-forest")
     studio.unfold("Learner 1", "Trees")
     studio.fill("Trees", "20")
@@ -81,7 +70,7 @@ def test_five_steps_are_built_by_mouse_set_run_and_judged(studio: Studio):
     studio.expect_states(**dict.fromkeys(places, "finished"))
     studio.look_at("evaluate.report")
     expect(studio.page.get_by_text("Accuracy", exact=True).first).to_be_visible()
-    studio.shoot("judged")
+    studio.shoot("evaluated")
     assert studio.run is not None and studio.run.state == "done"
     assert [len(studio.run.nodes[name].outputs) for name in ("evaluate", "split")] == [1, 2]
 
@@ -89,6 +78,7 @@ def test_five_steps_are_built_by_mouse_set_run_and_judged(studio: Studio):
 def test_a_missing_file_is_named_before_anything_runs_and_a_click_leads_to_its_node(studio: Studio):
     studio.begin(chain(("load-data", {"source": "nowhere.csv"}), ("sample", {})))
     studio.button("Run").click()
+    studio.button("1 problem").click()
     problem = studio.page.get_by_role("button", name=re.compile(r"nowhere\.csv"))
     expect(problem).to_be_visible()
     assert studio.run is None
@@ -155,7 +145,7 @@ def test_a_run_is_found_after_a_reload_stopped_on_the_runs_page_and_resumed(stud
         studio.click(node)
     studio.choose("forest")
     until(lambda: fits(studio, "done"), what="a finished fit")
-    expect(studio.node("forest").locator(".step-bar")).to_be_visible()
+    expect(studio.node("forest").locator(".node-bar")).to_be_visible()
     studio.shoot("running")
     assert studio.run is not None
     run = studio.run.id
@@ -219,7 +209,7 @@ def test_a_setting_is_undone_and_redone_and_a_wrong_one_is_marked_and_costs_noth
     studio.saved(lambda pipeline: pipeline.nodes["split"].params == {"seed": 17})
     expect(studio.field("Seed")).to_have_value("17")
 
-    badge = studio.node("forest").locator(".step-problems")
+    badge = studio.node("forest").locator(".node-problems")
     studio.choose("forest")
     assert badge.count() == 0
     studio.unfold("Layers", "Max layers")
@@ -246,7 +236,7 @@ def test_two_tabs_keep_each_others_edits(studio: Studio):
     other.fill("Seed", "5")
     studio.saved(lambda pipeline: pipeline.nodes["split"].params == {"seed": 5})
     studio.page.bring_to_front()
-    studio.drop("predict", 300, 330)
+    studio.drop("predict", 300, 650)
     pipeline = studio.saved(lambda pipeline: "predict" in pipeline.nodes)
     assert pipeline.nodes["split"].params == {"seed": 5}
     studio.choose("split")

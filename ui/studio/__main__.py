@@ -27,9 +27,10 @@ SETTINGS = {
     "browser.gatherUsageStats": False,
     "client.toolbarMode": "minimal",
     "client.showErrorDetails": "none",
-    "theme.primaryColor": "#2e7d4f",
-    "theme.light.primaryColor": "#2e7d4f",
-    "theme.dark.primaryColor": "#2e8b57",
+    # They are readable as text on the page and on a light tint of themselves.
+    "theme.primaryColor": "#2b764a",
+    "theme.light.primaryColor": "#2b764a",
+    "theme.dark.primaryColor": "#3fa56c",
 }
 
 

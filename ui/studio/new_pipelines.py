@@ -1,7 +1,7 @@
 """Make pipelines that a user begins with.
 
 - ``samples``, ``open_sample``       the pipelines that come with the studio
-- ``open_example``, ``prepare_example``  the sample that a new user finds finished
+- ``prepare_example``, ``is_new``     the sample that a new user finds finished
 - ``pipeline_for``                   a pipeline for a table and its target
 - ``save_copy``, ``pipeline_of_run``  a copy of a pipeline; what a run ran
 """
@@ -15,6 +15,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from engine.atomic import lock
 from engine.errors import SylvaError
 from engine.pipeline import Edge, Node, Pipeline
 from engine.pipeline_file import parse, with_values
@@ -24,10 +25,10 @@ from engine.runs import Runs
 from nodes.data.formats import FileFormat
 from nodes.data.tables import Preview
 
-EXAMPLE = "deep_forest"
-"""The sample that is run in a new workspace."""
+EXAMPLE = "digits_inside"
+"""The sample that is run in a new workspace; it inspects its deep forest."""
 
-FIRST = ("first_pipeline.json", f"{EXAMPLE}.json")
+FIRST = ("deep_forest.json", "first_pipeline.json")
 EDGES = (
     ("load.table", "split.table"),
     ("split.train", "forest.table"),
@@ -67,38 +68,34 @@ def open_sample(library: Library, name: str) -> str:
     """
     sample = samples()[name]
     for entry in library.entries():
-        # Compare the titles first: most files need not be opened.
-        if (
-            entry.title == sample.name
-            and not entry.problem
-            and library.open(entry.id).pipeline == sample
-        ):
+        if entry.pipeline == sample:
             return entry.id
     return library.create(sample)
 
 
-def open_example(runs: Runs) -> str:
-    """Return the id of the example, and make sure that it has a run.
-
-    Without one it is run now; results that the store has are not computed again.
-    """
-    library = Library(runs.workspace)
-    pipeline_id = open_sample(library, EXAMPLE)
-    if runs.last_run_of(pipeline_id) is None:
-        runs.start(library.open(pipeline_id).pipeline, RunOptions(pipeline_id=pipeline_id))
-    return pipeline_id
+def is_new(runs: Runs) -> bool:
+    """Return whether the workspace holds nothing but the example, or nothing at all."""
+    pipelines = [entry.pipeline for entry in Library(runs.workspace).entries()]
+    return pipelines == [samples()[EXAMPLE]] or not (pipelines or runs.list(1))
 
 
 def prepare_example(runs: Runs) -> None:
     """Run the example in a new workspace, so that a new user finds it finished.
 
-    A workspace with runs or pipelines is left as it is.
+    It is run once, also if several studios start together. A run that was killed continues where
+    it was. A workspace with other pipelines is left as it is.
     """
-    if runs.list(1) or Library(runs.workspace).entries():
-        return
-    # The studio starts even if the example cannot run.
-    with suppress(SylvaError):
-        open_example(runs)
+    library = Library(runs.workspace)
+    # The studio starts even if the example cannot run, for example because the disk is full.
+    with suppress(SylvaError, OSError), lock(library.folder / ".example", create_folder=True):
+        if not is_new(runs):
+            return
+        pipeline_id = open_sample(library, EXAMPLE)
+        last = runs.last_run_of(pipeline_id)
+        if last is None:
+            runs.start(samples()[EXAMPLE], RunOptions(pipeline_id=pipeline_id))
+        elif runs.state(last.id).state == "interrupted":
+            runs.resume(last.id)
 
 
 # A pipeline for a table

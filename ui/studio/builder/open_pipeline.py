@@ -455,11 +455,17 @@ def _first_line(error: SylvaError) -> str:
 def _differs_on_canvas(before: Pipeline, after: Pipeline) -> bool:
     """Return whether something changed that the canvas owns.
 
-    That is which nodes there are and in which order, edges, positions and notes.
+    That is which nodes there are and in which order, edges, positions, notes and groups.
     """
-    return (list(before.nodes), before.edges, before.layout, before.notes) != (
-        list(after.nodes),
-        after.edges,
-        after.layout,
-        after.notes,
+    return _on_canvas(before) != _on_canvas(after)
+
+
+def _on_canvas(pipeline: Pipeline) -> tuple[object, ...]:
+    """Return what the canvas owns of a pipeline."""
+    return (
+        list(pipeline.nodes),
+        pipeline.edges,
+        pipeline.layout,
+        pipeline.notes,
+        pipeline.groups,
     )

@@ -1,51 +1,91 @@
-"""The list of pipelines: open, create, import, duplicate, delete. A new user sees it first."""
+"""The list of pipelines: open, create, import, duplicate, delete. A new user sees it first.
+
+Each pipeline is a card with a small picture of its graph and the result of its last run.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from base64 import b64encode
+from collections.abc import Callable, Mapping
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import NoReturn
 
 import streamlit as st
 
-from engine.errors import InvalidPipeline, Problem, SylvaError
+from engine.errors import InvalidPipeline, SylvaError
 from engine.pipeline import Pipeline
 from engine.pipeline_file import parse
 from engine.pipeline_library import Entry, Library
+from engine.run_state import RunState
+from engine.run_summaries import RunSummary
 from engine.text import counted
 from engine.validation import find_problems
+from ui.studio import links
 from ui.studio.builder import browser_tab
 from ui.studio.builder.open_pipeline import OpenPipeline
-from ui.studio.new_pipelines import open_example, open_sample, samples, save_copy
-from ui.studio.screen_text import plain, time_of_day
+from ui.studio.builder.thumbnail import thumbnail
+from ui.studio.inspect.forest_source import FINISHED, FOREST, choices
+from ui.studio.new_pipelines import is_new, open_sample, samples, save_copy
+from ui.studio.previews.reports import headline
+from ui.studio.screen_text import (
+    node_title,
+    plain,
+    problem_text,
+    shortened,
+    state_label,
+    time_of_day,
+    tone,
+)
 from ui.studio.session import studio
-from ui.studio.widgets import errors_flashed, show_flashes
+from ui.studio.widgets import errors_flashed, errors_shown, show_flashes
 
+WHAT_SYLVA_IS = (
+    "Sylva is a studio for deep forests: draw a pipeline, run it, and look inside every layer."
+)
+EXAMPLE_RUNS = (
+    "Your first pipeline is an example: a deep forest that learns handwritten digits. "
+    "It is being trained now, which takes some seconds."
+)
+EXAMPLE_READY = (
+    "Your first pipeline is an example: a deep forest that has learned handwritten digits. Click "
+    "it to see the results on its graph, or press Inspect to look inside its layers."
+)
 FIVE_STEPS = """
-1. Drag **Load data** from the list on the left onto the canvas, and choose a table in the form on
-   the right. To use a table of your own, upload it under **Data** first; that page can also build
-   this pipeline for you.
+1. Drag **Load data** from the list on the left onto the canvas. Choose a table in its form, or
+   upload your own.
 2. Drag **Split** beside it, and draw a line from *Table* to *Table*.
 3. Drag **Deep forest** and connect *Training rows* with it. Choose learners, or keep the preset.
 4. Drag **Predict** and connect *Model* and *Test rows* with it. Then connect **Evaluate** after it.
-5. Press **Run**. Click the dot at the right side of a finished node to see its output.
+5. Press **Run**. Click a finished node to see its output.
 """
-MOST_SHOWN = 20
+STYLE = Path(__file__).parents[1] / "assets" / "pipelines.css"
+LOOK_SECONDS = 1.0
+"""Time between two looks at live runs."""
+PAGE_LENGTH = 24
+SHOWN, SEARCH = "pipelines-shown", "pipelines-search"
 MOST_PROBLEMS = 12
+LONGEST_TITLE, LONGEST_NEWS = 80, 60
 FLASHES = "pipeline-list"
 
 
 def pipeline_list() -> None:
     """Draw the pipelines of the workspace on the left, and how to begin on the right."""
+    st.html(STYLE)
     library = Library(studio().workspace)
-    entries = library.entries()
+    st.markdown(WHAT_SYLVA_IS)
     show_flashes(FLASHES)
     for unsaved in browser_tab.unsaved_pipelines():
         _return_to(unsaved)
-    left, right = st.columns([3, 2], gap="large")
+    left, right = st.columns([7, 3], gap="large")
     with left:
-        _own(library, entries)
+        _own(library)
+        _examples(library)
     with right:
-        _start(library)
+        st.subheader("First steps", anchor=False)
+        with st.container(border=True):
+            st.markdown("**Build your own in five steps**")
+            st.markdown(FIVE_STEPS)
 
 
 def _return_to(unsaved: OpenPipeline) -> None:
@@ -63,55 +103,176 @@ def _return_to(unsaved: OpenPipeline) -> None:
 # The pipelines of the workspace
 
 
-def _own(library: Library, entries: list[Entry]) -> None:
-    """Draw the pipelines of the workspace, the newest first, and how to add one."""
-    st.subheader("Pipelines", anchor=False)
-    with st.container(horizontal=True):
+def _own(library: Library) -> None:
+    """Draw how to add a pipeline, the search, and the pipelines.
+
+    They are drawn again by themselves while a run is live.
+    """
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.subheader("Pipelines", anchor=False, width="stretch")
+        words = st.text_input(
+            "Search", key=SEARCH, type="search", live=True, width=240, on_change=_from_the_start,
+            placeholder="Search", label_visibility="collapsed", icon=":material/search:",
+        )  # fmt: skip
         new = partial(library.create, Pipeline(name="New pipeline", nodes={}))
         st.button(
             "New pipeline", icon=":material/add:", type="primary", on_click=_open, args=(new,)
         )
         with st.popover("Import", icon=":material/upload:"):
             _import(library)
-    if not entries:
+    runs = studio().runs.last_summaries([entry.id for entry in _matching(library, words)[0]])
+    live = any(run.live for run in runs.values())
+    st.fragment(_cards, run_every=LOOK_SECONDS if live else None)(library, words or "", live)
+
+
+def _from_the_start() -> None:
+    """Show the first page of what another search finds."""
+    st.session_state.pop(SHOWN, None)
+
+
+def _show_more() -> None:
+    """Show one more page of pipelines."""
+    st.session_state[SHOWN] = st.session_state.get(SHOWN, PAGE_LENGTH) + PAGE_LENGTH
+
+
+def _matching(library: Library, words: str | None) -> tuple[list[Entry], int]:
+    """Return the pipelines on the pages that are shown, and how many more match.
+
+    The name of a pipeline has all words of the search. The last changed one comes first.
+    """
+    wanted = (words or "").casefold().split()
+    found = []
+    for entry in library.entries():
+        title = entry.title.casefold()
+        if all(word in title for word in wanted):
+            found.append(entry)
+    shown = st.session_state.get(SHOWN, PAGE_LENGTH)
+    return found[:shown], max(0, len(found) - shown)
+
+
+# The page does not see errors of a fragment.
+@errors_shown()
+def _cards(library: Library, words: str, was_live: bool) -> None:
+    """Draw a card for each pipeline that matches the search.
+
+    ``was_live`` is whether the fragment looks for news by itself. If that has changed, the whole
+    page is drawn again, so that it starts or stops.
+    """
+    entries, more = _matching(library, words)
+    runs = studio().runs.last_summaries([entry.id for entry in entries])
+    if any(run.live for run in runs.values()) != was_live:
+        st.rerun()
+    _say_what_is_here(entries, runs, words)
+    with st.container(key="pipelines"):
+        for entry in entries:
+            _card(library, entry, runs.get(entry.id))
+    if more:
+        st.button(f"Show more ({more:,} left)", key="more-pipelines", on_click=_show_more)
+
+
+def _say_what_is_here(entries: list[Entry], runs: Mapping[str, RunSummary], words: str) -> None:
+    """Draw a line above the cards: for a new user what the example is, or that nothing is found."""
+    if not entries and words.strip():
+        st.caption("No pipeline has this name. Change the search, or clear it to see all.")
+    elif not entries:
         st.caption("No pipelines yet. Create an empty one, or open an example.")
-    # Hundreds of rows would make the page slow.
-    shown = st.session_state.get("pipelines-shown", MOST_SHOWN)
-    for entry in entries[:shown]:
-        _row(library, entry)
-    if len(entries) > shown:
-        st.button(
-            "Show all", on_click=lambda: st.session_state.update({"pipelines-shown": len(entries)})
-        )
+    elif len(entries) == 1 and not words and is_new(studio().runs):
+        run = runs.get(entries[0].id)
+        st.caption(EXAMPLE_READY if run and run.state == "done" else EXAMPLE_RUNS)
 
 
-def _row(library: Library, entry: Entry) -> None:
-    """Draw one pipeline: its name, its size, and its buttons; a broken file can only be deleted."""
-    broken = bool(entry.problem)
-    with st.container(
-        border=True, horizontal=True, vertical_alignment="center", key=f"row-{entry.id}"
-    ):
-        with st.container(gap=None):
-            st.markdown(f"**{plain(entry.title)}**")
-            nodes = counted(entry.nodes, "node")
-            facts = f"{nodes} · changed {time_of_day(entry.modified)}"
-            st.caption(plain(entry.problem) if broken else facts)
-        open_it = partial(_open, lambda: entry.id)
-        st.button("Open", key=f"open-{entry.id}", disabled=broken, on_click=open_it)
-        copy, key = (
-            partial(_show_errors, partial(_duplicate, library, entry.id)),
-            f"copy-{entry.id}",
-        )
-        st.button("Duplicate", key=key, type="tertiary", disabled=broken, on_click=copy)
-        with st.popover("Delete", type="tertiary", key=f"delete-menu-{entry.id}"):
-            st.write(f"Delete “{plain(entry.title)}”? Its runs are not deleted.")
-            delete = partial(_show_errors, partial(library.delete, entry.id))
-            st.button("Delete it", key=f"delete-{entry.id}", type="primary", on_click=delete)
+def _card(library: Library, entry: Entry, run: RunSummary | None) -> None:
+    """Draw one pipeline, or the problem of its file. A click on the card opens it."""
+    with st.container(border=True, key=f"card-{entry.id}", gap="xsmall"):
+        if entry.pipeline is not None:
+            _picture(entry.pipeline)
+        title, broken = _button_title(entry.title), entry.pipeline is None
+        if st.button(title, key=f"open-{entry.id}", type="tertiary", disabled=broken):
+            _do(partial(browser_tab.switch_to, entry.id))
+        if entry.pipeline is None:
+            st.caption(plain(entry.problem))
+        else:
+            nodes = counted(len(entry.pipeline.nodes), "node")
+            st.caption(f"{nodes} · changed {time_of_day(entry.modified)}")
+            _last_run(entry.pipeline, run)
+        with st.container(horizontal=True, key=f"foot-{entry.id}", gap="xsmall"):
+            _actions(library, entry, run)
+
+
+def _picture(pipeline: Pipeline) -> None:
+    """Draw the graph of a pipeline; its name stands below, so screen readers need no other."""
+    image = b64encode(thumbnail(pipeline, studio().catalog).encode()).decode()
+    st.html(f'<img class="thumbnail" alt="" src="data:image/svg+xml;base64,{image}">')
+
+
+def _button_title(title: str) -> str:
+    """Return the name of a pipeline as the text of the button that opens it."""
+    return f"**{plain(shortened(title, LONGEST_TITLE))}**"
+
+
+def _last_run(pipeline: Pipeline, run: RunSummary | None) -> None:
+    """Draw the state of the last run, and its result or how far it is."""
+    if run is None:
+        st.caption("Not run yet")
+        return
+    if run.live:
+        state = studio().runs.state(run.id)
+        st.progress(_fraction(state), text=plain(_news(pipeline, state)))
+        return
+    what, figure = headline(run.report) if run.report else ("", "")
+    badge = f":{tone(run.state).badge}-badge[{state_label(run.state)}]"
+    st.markdown(" ".join(part for part in (badge, f"**{plain(figure)}**", plain(what)) if part))
+
+
+def _fraction(state: RunState) -> float:
+    """Return how much of a run is done, from 0 to 1: each node counts the same."""
+    done = sum(1.0 if node.state in FINISHED else node.fraction for node in state.nodes.values())
+    return min(1.0, done / max(1, len(state.nodes)))
+
+
+def _news(pipeline: Pipeline, state: RunState) -> str:
+    """Return what a live run does now, in a few words."""
+    for name, node in state.nodes.items():
+        if node.state == "running":
+            # In a sweep, nodes of the run are branches of a node of the pipeline.
+            own = pipeline.nodes.get(name)
+            title = node_title(own, studio().catalog) if own else name
+            return shortened(f"{title}: {node.text}" if node.text else title, LONGEST_NEWS)
+    return "Starting" if state.state == "starting" else "Running"
+
+
+def _actions(library: Library, entry: Entry, run: RunSummary | None) -> None:
+    """Draw the buttons of a card."""
+    forest = _forest_of(run.id, run.last_event) if run and not run.live else None
+    if run and forest and st.button("Inspect", key=f"inspect-{entry.id}", icon=":material/layers:"):
+        links.to_inspect(run.id, forest)
+    with st.popover("More", type="tertiary", key=f"menu-{entry.id}"):
+        if st.button("Duplicate", key=f"copy-{entry.id}", disabled=entry.pipeline is None):
+            _do(partial(_duplicate, library, entry.id))
+        st.write(f"Delete “{plain(entry.title)}”? Its runs are not deleted.")
+        if st.button("Delete it", key=f"delete-{entry.id}", type="primary"):
+            _do(partial(library.delete, entry.id))
+
+
+@lru_cache(maxsize=500)
+def _forest_of(run_id: str, last_event: int) -> str | None:
+    """Return the node to inspect of a run that has ended: an inspection, else a deep forest.
+
+    It is None if the run has neither. ``last_event`` is new when the run was resumed.
+    """
+    row = studio().runs.find(run_id)
+    # A search in the text is fast; most runs need not be parsed.
+    planned = studio().runs.planned_pipeline(row) if FOREST in row.document else None
+    if planned is None:
+        return None
+    forests = choices(planned.pipeline, studio().runs.results(row), studio().catalog)
+    return next((choice.node for choice in forests if choice.state in FINISHED), None)
 
 
 def _open(pipeline_id: Callable[[], str]) -> None:
     """Open the pipeline whose id this function returns; it may create it."""
-    _show_errors(lambda: browser_tab.switch_to(pipeline_id()))
+    with errors_flashed(FLASHES):
+        browser_tab.switch_to(pipeline_id())
 
 
 def _duplicate(library: Library, pipeline_id: str) -> None:
@@ -119,10 +280,12 @@ def _duplicate(library: Library, pipeline_id: str) -> None:
     save_copy(library, library.open(pipeline_id).pipeline)
 
 
-def _show_errors(action: Callable[[], object]) -> None:
-    """Call a function; an error of ours is shown by the next drawing."""
+def _do(action: Callable[[], object]) -> NoReturn:
+    """Call a function and draw the whole page again, which shows an error of ours."""
     with errors_flashed(FLASHES):
         action()
+    st.rerun()
+    raise AssertionError("rerun ends the script")
 
 
 # From elsewhere
@@ -135,57 +298,43 @@ def _import(library: Library) -> None:
         return
     try:
         pipeline = parse(file.getvalue())
-        # A pipeline with problems can be opened and fixed, so it may be imported too.
-        problems: list[Problem] = find_problems(pipeline, studio().catalog)
     except InvalidPipeline as error:
-        _list_problems(
-            "This file cannot be read as a pipeline. It was not imported.", error.problems
-        )
+        title = "This file cannot be read as a pipeline. It was not imported."
+        _list_problems(title, [str(problem) for problem in error.problems])
         return
+    # A pipeline with problems can be opened and fixed, so it may be imported too.
+    catalog = studio().catalog
+    problems = find_problems(pipeline, catalog)
     if problems:
-        _list_problems(
-            "This pipeline has problems and cannot run yet. It is not imported yet.", problems
-        )
+        title = "This pipeline has problems and cannot run yet. It is not imported yet."
+        _list_problems(title, [problem_text(each, pipeline, catalog) for each in problems])
     label = "Import anyway" if problems else "Import"
     create = partial(_open, partial(library.create, pipeline))
     st.button(label, type="primary", key="take-in", on_click=create)
 
 
-def _list_problems(title: str, problems: list[Problem]) -> None:
+def _list_problems(title: str, problems: list[str]) -> None:
     """Draw a title and the first problems."""
     st.error(title)
-    st.code(
-        "\n".join(str(problem) for problem in problems[:MOST_PROBLEMS]),
-        language=None,
-        wrap_lines=True,
-    )
+    st.code("\n".join(problems[:MOST_PROBLEMS]), language=None, wrap_lines=True)
     if len(problems) > MOST_PROBLEMS:
         st.caption(f"… and {len(problems) - MOST_PROBLEMS:,} more.")
 
 
-# First steps
+# Examples
 
 
-def _start(library: Library) -> None:
-    """Draw the first steps and the examples."""
-    st.subheader("First steps", anchor=False)
-    # Not ``open_sample``: this one has results to look at.
-    example, icon = partial(_open, partial(open_example, studio().runs)), ":material/play_circle:"
-    st.button("Open the finished example", icon=icon, type="primary", on_click=example)
-    st.caption(
-        "A deep forest that classifies handwritten digits: trained, evaluated and ready to inspect."
-    )
-    with st.container(border=True):
-        st.markdown("**Build your own in five steps**")
-        st.markdown(FIVE_STEPS)
-    st.markdown("**Examples**")
-    for name, pipeline in samples().items():
-        with st.container(border=True, horizontal=True, vertical_alignment="center"):
-            with st.container(gap=None):
-                st.markdown(f"**{plain(pipeline.name)}**")
+def _examples(library: Library) -> None:
+    """Draw a card for each pipeline that comes with the studio."""
+    st.subheader("Examples", anchor=False)
+    with st.container(key="samples"):
+        for name, pipeline in samples().items():
+            with st.container(border=True, key=f"card-sample-{name}", gap="xsmall"):
+                _picture(pipeline)
+                open_it = partial(_open, partial(open_sample, library, name))
+                title = _button_title(pipeline.name)
+                st.button(title, key=f"open-sample-{name}", type="tertiary", on_click=open_it)
                 st.caption(plain(pipeline.description))
-            open_it = partial(_open, partial(open_sample, library, name))
-            st.button("Open", key=f"sample-{name}", on_click=open_it)
 
 
 def unreadable(error: SylvaError) -> None:

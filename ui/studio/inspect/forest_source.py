@@ -2,6 +2,10 @@
 
 - ``ForestChoice``, ``choices``    the deep forests of a run, those that were inspected first
 - ``ForestView``, ``forest_view``  one of them: records of its layers, and its inspection if any
+- ``forest_records``  the layers of a forest and the metric by which it grew
+- ``choice_titles``  a different name for each forest of a run
+- ``evaluations_of``  the evaluations of exactly this forest in its run
+- ``score_text``   in a few words: the score of the cascade itself, and of which rows it is
 - ``growth_text``  in a sentence: how many layers are kept, and why growth stopped
 - ``depth_text``   in a sentence: whether layers after the first one paid
 - ``screened``     whether rows left before the last layer
@@ -14,14 +18,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from deepforest.records import LayerRecord, depth_sentence
+from deepforest.metrics import format_metric, metric_title
+from deepforest.records import SCORED_ON, LayerRecord, depth_sentence
+from engine.graph import model_behind
+from engine.node_types import NodeTypes
 from engine.pipeline import Pipeline
 from engine.run_state import NodeState, RunState
 from engine.store import Artifact
+from engine.text import readable
 from nodes.inspection.layers import Layers
+from ui.studio.plots.layers import scored_on
+from ui.studio.screen_text import node_title
 
 FOREST, INSPECTION = "deep-forest", "inspect-layers"
-TITLES = {FOREST: "Deep forest", INSPECTION: "Inspect layers"}
+SHOWS = {FOREST: "growth, margins, learners", INSPECTION: "all parts"}
+"""What the page shows of a node, by its type."""
 FINISHED = ("done", "cached")
 
 ReadForest = Callable[[Artifact], Mapping[str, Any]]
@@ -35,10 +46,13 @@ class ForestChoice:
 
     node: str
     label: str
+    """The name of the forest on screen: the label of its node, else the title of the type."""
     type: str
     state: str
     forest: str | None
     """The node that grew the forest: itself, or the one that it inspects; None if unknown."""
+    model: str | None = None
+    """The node that the model comes from: the same, or another one such as Load model."""
     metric: object = None
     """The growth metric in the settings of the forest, if it is set."""
 
@@ -61,6 +75,15 @@ class ForestView:
     """The node while it is queued or running, for its progress."""
     error: str = ""
     """Why the node failed."""
+    title: str = ""
+    """The name of the forest on screen; two forests side by side have different names."""
+    is_second: bool = False
+    """Whether it is shown beside another one."""
+
+    @property
+    def key(self) -> str:
+        """Return what distinguishes its widgets from those of the other forest."""
+        return "second" if self.is_second else "first"
 
     @property
     def stages(self) -> Sequence[Mapping[str, Any]]:
@@ -76,15 +99,15 @@ class ForestView:
         return [record for record in self.records if record["kept"]]
 
 
-def choices(pipeline: Pipeline, state: RunState) -> list[ForestChoice]:
+def choices(pipeline: Pipeline, state: RunState, catalog: NodeTypes) -> list[ForestChoice]:
     """Return the deep forests of a run: inspections first, and among them those that are finished.
 
     A node that this run leaves out is not listed.
     """
     forests = [
-        _choice(pipeline, name, state)
+        _choice(pipeline, name, state, catalog)
         for name, node in pipeline.nodes.items()
-        if node.type in TITLES
+        if node.type in SHOWS
     ]
     # A run that is just starting has not reported yet which nodes it will run.
     if state.nodes or not state.live:
@@ -96,13 +119,39 @@ def choices(pipeline: Pipeline, state: RunState) -> list[ForestChoice]:
     )
 
 
-def _choice(pipeline: Pipeline, name: str, state: RunState) -> ForestChoice:
+def _choice(pipeline: Pipeline, name: str, state: RunState, catalog: NodeTypes) -> ForestChoice:
     """Return the choice for one node, with the forest whose layers it shows."""
     node = pipeline.nodes[name]
-    forest = name if node.type == FOREST else forest_of(pipeline, name)
+    model = name if node.type == FOREST else _model_source(pipeline, name)
+    forest = model if model and pipeline.nodes[model].type == FOREST else None
     metric = pipeline.nodes[forest].params.get("metric") if forest else None
-    label = node.label or TITLES[node.type]
-    return ForestChoice(name, label, node.type, node_of(state, name).state, forest, metric)
+    label = node_title(pipeline.nodes[model] if model else node, catalog)
+    # One forest may have several inspections, which their labels distinguish.
+    if node.type == INSPECTION and node.label and node.label != label:
+        label = f"{label} · {node.label}"
+    state_of_node = node_of(state, name).state
+    return ForestChoice(name, label, node.type, state_of_node, forest, model, metric)
+
+
+def _model_source(pipeline: Pipeline, inspection: str) -> str | None:
+    """Return the node whose model an inspection reads; None if nothing is connected."""
+    for edge in pipeline.edges:
+        if edge.target.node == inspection and edge.target.port == "model":
+            return edge.source.node
+    return None
+
+
+def choice_titles(forests: Sequence[ForestChoice]) -> dict[str, str]:
+    """Return a name for each forest, by node; names that are equal are numbered."""
+    titles: dict[str, str] = {}
+    for choice in forests:
+        title = f"{readable(choice.label)} ({SHOWS[choice.type]})"
+        number = 2
+        while title in titles.values():
+            title = f"{readable(choice.label)} {number} ({SHOWS[choice.type]})"
+            number += 1
+        titles[choice.node] = title
+    return titles
 
 
 def node_of(state: RunState, name: str) -> NodeState:
@@ -121,17 +170,19 @@ def listed(forests: Sequence[ForestChoice]) -> list[ForestChoice]:
     ]
 
 
-def forest_of(pipeline: Pipeline, inspection: str) -> str | None:
-    """Return the deep-forest node whose model an inspection reads.
+def evaluations_of(
+    pipeline: Pipeline, state: RunState, catalog: NodeTypes, choice: ForestChoice
+) -> list[tuple[str, Artifact]]:
+    """Return the reports about predictions of this very model, each with the title of its node.
 
-    It is None if the model comes from another node, such as Load model.
+    The way is that of the run: from the model to its predictions and to what evaluates these.
     """
-    sources = [
-        edge.source.node
-        for edge in pipeline.edges
-        if edge.target.node == inspection and edge.target.port == "model"
-    ]  # fmt: skip
-    return next((name for name in sources if pipeline.nodes[name].type == FOREST), None)
+    found = []
+    for name, node in pipeline.nodes.items():
+        report = _output(node_of(state, name), "report")
+        if report and choice.model and model_behind(pipeline, catalog, name) == choice.model:
+            found.append((node_title(node, catalog), report))
+    return found
 
 
 def forest_view(
@@ -148,20 +199,26 @@ def forest_view(
     output = _output(node, "layers")
     if output is not None:
         layers = read_layers(output)
-        return ForestView(choice, layers.records, layers.metric, layers, output.digest)
+        return ForestView(
+            choice, layers.records, layers.metric, layers, output.digest, title=choice.label
+        )
     unfinished = node if node.state in ("running", "queued") else None
     error = str((node.error or {}).get("message", "")) if node.state == "failed" else ""
-    records, metric = _of_forest(state.nodes.get(choice.forest or ""), choice.metric, read_forest)
-    return ForestView(choice, records, metric, unfinished=unfinished, error=error)
+    records, metric = forest_records(choice, state, read_forest)
+    return ForestView(
+        choice, records, metric, unfinished=unfinished, error=error, title=choice.label
+    )
 
 
-def _of_forest(
-    node: NodeState | None, metric: object, read_forest: ReadForest
+def forest_records(
+    choice: ForestChoice, state: RunState, read_forest: ReadForest
 ) -> tuple[Sequence[Mapping[str, Any]], str]:
-    """Return the layer records and the growth metric of a forest.
+    """Return the layer records and the growth metric of a forest, as far as it has grown.
 
-    ``metric`` is what the settings of the node ask for. A stored model knows its own.
+    A stored model has both. A growing one has published its layers, and the settings of its node
+    name the metric.
     """
+    node = state.nodes.get(choice.forest or "")
     if node is None:
         return (), "score"
     output = _output(node, "model")
@@ -172,7 +229,7 @@ def _of_forest(
     from deepforest.inspection import steering_measure
 
     records = reported_layers(node.partial_results)
-    return records, steering_measure(records, metric)
+    return records, steering_measure(records, choice.metric)
 
 
 def reported_layers(parts: Mapping[str, Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -220,10 +277,27 @@ def growth_text(records: Sequence[Mapping[str, Any]], *, growing: bool = False) 
     return f"{text} Growth stopped: {stopped[1]}." if stopped else text
 
 
+def score_text(records: Sequence[Mapping[str, Any]], metric: str) -> str:
+    """Return the score of the last kept layer: metric, value, error and rows; empty without one.
+
+    For example: ``Accuracy 97.1 % ± 0.4 % on rows that no layer has seen``.
+    """
+    kept = [record for record in records if record["kept"]]
+    if not kept:
+        return ""
+    last = kept[-1]
+    text = f"{metric_title(metric)} {format_metric(metric, last['score'])}"
+    if last.get("score_se"):
+        text += f" ± {format_metric(metric, last['score_se'])}"
+    return f"{text} on {SCORED_ON[scored_on(last)]}".replace(" on out-of-fold", ", out-of-fold")
+
+
 def depth_text(records: Sequence[Mapping[str, Any]], *, growing: bool = False) -> str:
     """Return whether depth paid, as a sentence; empty while the forest grows."""
-    if growing:
+    if growing or not records:
         return ""
+    if len(records) == 1:
+        return "A single layer was grown: it is not known whether a second one would pay."
     sentence = depth_sentence([LayerRecord.from_dict(record) for record in records])
     return f"{sentence}." if sentence else ""
 

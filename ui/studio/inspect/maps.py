@@ -1,9 +1,11 @@
-"""Draw maps of the sampled rows, one for each layer, linked in the browser.
+"""Draw maps of the sampled rows: of the input and of each layer, linked in the browser.
 
-Rows that are marked in one map are marked in all of them. A small component,
-``assets/row_maps.js``, draws the maps: marks follow the mouse at once, and Python gets them when
-the button is released.
+Rows that are marked in one map are marked in all of them, also in those of a second forest that was
+inspected on the same rows. A small component, ``assets/row_maps.js``, draws the maps: marks follow
+the mouse at once, and Python gets them when the button is released.
 
+- ``MapGroup``   the maps of one forest
+- ``LinkedRows``, ``link_rows``  the rows of one or two forests, each counted once
 - ``payload``    what the component gets: plain JSON, with arrays as base64
 - ``row_maps``   draws the component; the marks that it sends go to ``Marks``
 - ``Marks``      which rows are marked, saved for as long as the browser tab is open
@@ -21,7 +23,8 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-from nodes.inspection.layers import Layers
+from nodes.inspection.layers import UNKNOWN, Layers
+from ui.studio.plots.layers import dropped_numbers, layer_colour
 from ui.studio.plots.style import COLOURS
 from ui.studio.streamlit_compat import component
 
@@ -46,6 +49,13 @@ class Marks:
     digest: str
     rows: tuple[int, ...] = ()
     epoch: int = 0
+    second: str = ""
+    """The inspection beside it, whose own rows are counted after those of this one."""
+
+    def put_beside(self, second: str, count: int) -> None:
+        """Drop the marks of rows that only an earlier second forest has."""
+        if second != self.second:
+            self.rows, self.second = tuple(at for at in self.rows if at < count), second
 
     def change(self, rows: Sequence[int]) -> None:
         """Mark exactly these rows, in the browser too."""
@@ -72,24 +82,107 @@ def positions_in(sent: object, count: int) -> tuple[int, ...]:
     return tuple(sorted({at for at in sent if type(at) is int and 0 <= at < count}))
 
 
+# Rows of one or two forests
+
+
+@dataclass(frozen=True, eq=False)
+class MapGroup:
+    """The maps of one forest: its title and its inspection."""
+
+    title: str
+    layers: Layers
+    digest: str
+
+
+@dataclass(frozen=True, eq=False)
+class LinkedRows:
+    """The rows of all groups, each counted once: those of the first group, then the others.
+
+    ``index`` has for each group the number of each of its rows. ``shared`` is how many rows of the
+    second group are in the first.
+    """
+
+    index: list[np.ndarray]
+    count: int
+    shared: int
+
+    def positions(self, group: int, rows: Sequence[int]) -> list[int]:
+        """Return where a group has these rows in its sample; rows that it does not have are left
+        out."""
+        place = {int(row): at for at, row in enumerate(self.index[group])}
+        return [place[row] for row in rows if row in place]
+
+
+def link_rows(groups: Sequence[MapGroup]) -> LinkedRows:
+    """Return the rows of one or two groups; rows with the same content are the same row."""
+    first = len(groups[0].layers.rows)
+    index = [np.arange(first)]
+    if len(groups) == 1:
+        return LinkedRows(index, first, 0)
+    same = same_rows(groups[0].layers, groups[1].layers)
+    new = np.flatnonzero(same < 0)
+    same[new] = first + np.arange(len(new))
+    return LinkedRows([*index, same], first + len(new), len(same) - len(new))
+
+
+def same_rows(one: Layers, other: Layers) -> np.ndarray:
+    """Return for each row of ``other`` its position in ``one``, -1 where it is not there.
+
+    Rows are compared by the columns that both samples have. Of equal rows the first belongs to the
+    first, the second to the second, and so on.
+    """
+    import pandas as pd
+
+    shared = [name for name in one.sample.column_names if name in other.sample.column_names]
+    # Without a common feature rows would be equal by accident.
+    if not set(shared) & set(one.features) & set(other.features):
+        return np.full(len(other.rows), -1)
+    keys = []
+    for layers in (one, other):
+        content = layers.sample.select(shared).to_pandas()
+        # Whole numbers may be stored as floats in one of the tables, and texts as categories.
+        numbers, others = (
+            content.select_dtypes("number").columns,
+            content.select_dtypes(exclude="number").columns,
+        )
+        content = content.astype(dict.fromkeys(numbers, np.float64) | dict.fromkeys(others, str))
+        key = pd.util.hash_pandas_object(content, index=False)
+        keys.append(list(zip(key, key.groupby(key).cumcount(), strict=True)))
+    place = {key: at for at, key in enumerate(keys[0])}
+    return np.array([place.get(key, -1) for key in keys[1]], np.int64)
+
+
 # The component
 
 
-def row_maps(layers: Layers, numbers: Sequence[int], by: str, marked: Marks, file: str) -> None:
-    """Draw the maps of these layers.
+def row_maps(
+    groups: Sequence[MapGroup],
+    linked: LinkedRows,
+    numbers: Sequence[int],
+    by: str,
+    marked: Marks,
+    file: str,
+    images: Mapping[str, Any] | None = None,
+) -> None:
+    """Draw the maps of these panels.
 
     Parameters
     ----------
-    numbers : the numbers of the layers
+    groups, linked : one or two forests, and their rows
+    numbers : the numbers of the panels; 0 is the input
     by : what gives the colour: ``class``, ``mistake`` or ``margin``
     marked : the rows that are marked; the component changes it
     file : the name of a picture that the user saves
+    images : the sheet with the images of the first group's rows, if they are images
     """
+    digests = tuple(group.digest for group in groups)
+    titles = tuple(group.title for group in groups)
     data = {
-        **_payload(layers, tuple(numbers), marked.digest, file),
+        **_payload(groups, linked, tuple(numbers), digests, titles, file),
         "by": by,
         "marked": list(marked.rows),
         "epoch": marked.epoch,
+        "images": images and {**images, "count": len(groups[0].layers.rows)},
     }
     draw = component(
         "sylva-row-maps",
@@ -103,7 +196,7 @@ def row_maps(layers: Layers, numbers: Sequence[int], by: str, marked: Marks, fil
         # Without it, Streamlit would not report that the user has removed all marks.
         default={"marked": list(marked.rows)},
         height="content",
-        on_marked_change=partial(_take, marked, len(layers.rows)),
+        on_marked_change=partial(_take, marked, linked.count),
     )
 
 
@@ -120,39 +213,86 @@ def _take(marked: Marks, count: int) -> None:
 
 
 @st.cache_data(show_spinner=False, max_entries=8)
-def _payload(_layers: Layers, numbers: tuple[int, ...], digest: str, file: str) -> dict[str, Any]:
+def _payload(
+    _groups: Sequence[MapGroup],
+    _linked: LinkedRows,
+    numbers: tuple[int, ...],
+    digests: tuple[str, ...],
+    titles: tuple[str, ...],
+    file: str,
+) -> dict[str, Any]:
     """Return ``payload`` from the cache.
 
     It does not depend on colours and marks, which change with every click.
     """
-    return payload(_layers, numbers, digest, file)
+    return payload(_groups, _linked, numbers, file)
 
 
-def payload(layers: Layers, numbers: Sequence[int], digest: str, file: str) -> dict[str, Any]:
-    """Return everything that is needed to draw the maps of these layers.
+def payload(
+    groups: Sequence[MapGroup], linked: LinkedRows, numbers: Sequence[int], file: str
+) -> dict[str, Any]:
+    """Return everything that is needed to draw the maps of these panels.
 
     Colours and marks are not part of it: they change often, and these data are large.
     """
-    stages = {stage["number"]: stage for stage in layers.stages}
+    # Classes of a second forest may be others, or in another order.
+    classes = list(dict.fromkeys(name for group in groups for name in group.layers.classes))
+    rows, truth = np.zeros(linked.count, np.int64), np.full(linked.count, UNKNOWN)
+    # From the last group to the first: where both have a row, the first one counts.
+    for group, index in reversed(list(zip(groups, linked.index, strict=True))):
+        rows[index] = group.layers.rows
+        truth[index] = _codes(group.layers.truth, group.layers.classes, classes)
+    identity = " ".join(
+        [*(f"{group.digest} {group.title}" for group in groups), *map(str, numbers)]
+    )
     return {
-        "id": f"{digest} {' '.join(map(str, numbers))}",
+        "id": identity,
         "file": file,
-        "classes": layers.classes,
+        "classes": classes,
         "colours": list(_POINTS),
-        "rows": _text(layers.rows, np.int32),
-        "truth": _text(layers.truth, np.int16),
-        "layers": [
+        "rows": _text(rows, np.int32),
+        "truth": _text(truth, np.int16),
+        "groups": [
             {
-                "number": number,
-                "title": f"Layer {number}",
-                "caption": caption(stages[number]),
-                "xy": _text(_spread(layers.embedding[number - 1]), np.uint16),
-                "predicted": _text(layers.predicted(number), np.int16),
-                "margin": _text(layers.margin(number), np.float32),
+                "title": group.title,
+                "index": _text(index, np.int32),
+                "layers": _panels(group.layers, numbers, classes),
             }
-            for number in numbers
+            for group, index in zip(groups, linked.index, strict=True)
         ],
     }
+
+
+def _codes(codes: np.ndarray, names: Sequence[str], classes: Sequence[str]) -> np.ndarray:
+    """Return class numbers by another list of classes; ``UNKNOWN`` stays."""
+    # UNKNOWN is -1: the last.
+    place = np.array([*(classes.index(name) for name in names), UNKNOWN])
+    return np.asarray(place[codes])
+
+
+def _panels(layers: Layers, numbers: Sequence[int], classes: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the panels of one forest: the chosen ones that it has, then its dropped layers."""
+    depth = len(layers.records)
+    panels = []
+    for number in numbers:
+        if number not in layers.panels:
+            continue
+        # The input predicts nothing: its map shows where the final predictions are wrong.
+        after = number or len(layers.stages)
+        panel: dict[str, Any] = {
+            "number": number,
+            "title": f"Layer {number}" if number else "Input",
+            "colour": layer_colour(number, depth),
+            "caption": caption(layers.stages[number - 1] if number else layers.input),
+            "xy": _text(_spread(layers.panel(number)), np.uint16),
+            "predicted": _text(_codes(layers.predicted(after), layers.classes, classes), np.int16),
+            "margin": _text(layers.margin(after), np.float32),
+        }
+        panels.append(panel)
+    for number in dropped_numbers(layers.records):
+        panel = {"number": number, "title": f"Layer {number}", "dropped": True}
+        panels.append(panel | {"caption": "not part of the forest"})
+    return panels
 
 
 def caption(stage: Mapping[str, Any]) -> str:
@@ -160,10 +300,10 @@ def caption(stage: Mapping[str, Any]) -> str:
 
     It says how well the classes are separated, and how many rows are predicted right.
     """
-    separation, accuracy = stage["separation"], (stage["scores"] or {}).get("accuracy")
+    separation, accuracy = stage["separation"], (stage.get("scores") or {}).get("accuracy")
     parts = [] if separation is None else [f"S_A/S_E {separation:.3g}"]
     parts += [] if accuracy is None else [f"accuracy {accuracy:.1%}"]
-    return " · ".join(parts) or "no classes known"
+    return " · ".join(parts) or "true classes unknown"
 
 
 def some(numbers: Sequence[int], most: int = MOST_PANELS) -> list[int]:

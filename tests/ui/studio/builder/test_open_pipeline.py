@@ -142,6 +142,7 @@ def test_an_edit_that_a_browser_sends_again_to_a_new_tab_takes_nothing_back(open
         "edges": [],
         "layout": {"load": [9, 9]},
         "notes": [],
+        "groups": [],
     }
     edited = apply_edit(
         opened.pipeline,

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import signal
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +19,7 @@ from engine.errors import SylvaError
 from engine.events import EventLog, RunFinished, RunStarted
 from engine.node_types import load_catalog
 from engine.pipeline import Edge, Node, Pipeline, PortRef, Sweep
-from engine.pipeline_file import dumps, write
+from engine.pipeline_file import dumps, with_values, write
 from engine.pipeline_library import Library
 from engine.plan import RunOptions
 from engine.processes import identify
@@ -28,6 +32,7 @@ from ui.studio.builder.open_pipeline import OpenPipeline
 from ui.studio.canvas import Edited
 from ui.studio.canvas.protocol import Revision
 from ui.studio.new_pipelines import EXAMPLE, pipeline_of_run, prepare_example, samples
+from ui.studio.screen_text import plain
 from ui.studio.session import Studio
 
 WINE = Pipeline(
@@ -102,6 +107,20 @@ def words(app: AppTest) -> str:
     return "\n".join(str(part.value) for part in parts).replace("\\", "").replace(":small[]", "")
 
 
+def words_of(app: AppTest) -> list[str]:
+    return [str(part.value).strip() for part in app.markdown]
+
+
+def labels(app: AppTest) -> list[str]:
+    return [button.label for button in app.button]
+
+
+def shown_pipelines(app: AppTest) -> list[str]:
+    """The names on the cards of the workspace's own pipelines."""
+    own = [button for button in app.button if re.match("open-(?!sample)", button.key or "")]
+    return [button.label.strip("*") for button in own]
+
+
 def press(app: AppTest, label: str) -> AppTest:
     button = next(button for button in app.button if button.label == label)
     return button.click().run()
@@ -128,37 +147,79 @@ def finished(studio: Studio, pipeline: str) -> str:
 # The list
 
 
-def test_a_first_visitor_is_told_how_to_begin(studio: Studio):
+def test_a_first_visitor_is_told_what_this_is_and_how_to_begin(studio: Studio):
     app = open_page()
-    assert pipeline_list.FIVE_STEPS.strip() in words(app)
-    assert not [button for button in app.button if (button.key or "").startswith("open-")]
-    assert {sample.name for sample in samples().values()} <= {
-        part.value.strip("*") for part in app.markdown
-    }
+    assert {pipeline_list.WHAT_SYLVA_IS, pipeline_list.FIVE_STEPS.strip()} <= {*words_of(app)}
+    assert not [button for button in app.button if re.match("open-(?!sample)", button.key or "")]
+    names = {button.label.strip("*") for button in app.button if "sample" in (button.key or "")}
+    assert names == {sample.name for sample in samples().values()}
+    assert [button.label for button in app.button].count("New pipeline") == 1
 
 
 @pytest.mark.slow
-def test_the_example_is_run_once_in_a_new_workspace_and_one_click_shows_it_finished(
+def test_the_example_runs_once_in_a_new_workspace_also_after_a_kill_and_its_card_shows_the_result(
     studio: Studio, canvas: Canvas
 ):
+    threads = [threading.Thread(target=prepare_example, args=(studio.runs,)) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    [example] = library(studio).entries()
+    [run] = studio.runs.list()
+    app = open_page()
+    assert pipeline_list.EXAMPLE_RUNS in words(app) and "Inspect" not in labels(app)
+    supervisor = until(lambda: studio.runs.state(run.id).supervisor, 60, "the supervisor")
+    os.kill(supervisor["pid"], signal.SIGKILL)
+    assert finished(studio, example.id) == "interrupted"
+    prepare_example(studio.runs)  # as the next start of the studio does
+    until(lambda: studio.runs.state(run.id).state == "done", 60, "the rest of the run")
     prepare_example(studio.runs)
-    prepare_example(studio.runs)
-    with EventLog(studio.workspace) as log:
-        assert len(log.runs()) == 1
-    assert finished(studio, EXAMPLE) == "done"
-    press(open_page(), "Open the finished example")
-    assert {view["state"] for view in canvas.drawn["states"].values()} == {"done"}
+    assert [run.id for run in studio.runs.list()] == [run.id]
+
+    app = open_page()
+    assert pipeline_list.EXAMPLE_READY in words(app) and "Accuracy" in words(app)
+    assert "Inspect" in labels(app)
+    app.button(key=f"open-{example.id}").click().run()
+    assert {view["state"] for view in canvas.drawn["states"].values()} <= {"done", "cached"}
     assert set(canvas.drawn["states"]) == set(samples()[EXAMPLE].nodes)
-    assert [entry.id for entry in library(studio).entries()] == [EXAMPLE]
+    assert example.pipeline == samples()[EXAMPLE]
 
 
-def test_pipelines_are_listed_duplicated_and_deleted(studio: Studio):
+def test_a_workspace_with_pipelines_is_left_as_it_is(studio: Studio):
     library(studio).create(WINE)
-    app = press(open_page(), "Duplicate")
-    assert [entry.title for entry in library(studio).entries()] == ["Wine copy", "Wine"]
-    assert "Wine copy" in words(app)
-    press(app, "Delete it")
-    assert [entry.title for entry in library(studio).entries()] == ["Wine"]
+    prepare_example(studio.runs)
+    assert studio.runs.list() == [] and len(library(studio).entries()) == 1
+
+
+def test_pipelines_are_listed_searched_duplicated_and_deleted(studio: Studio):
+    library(studio).create(WINE)
+    for number in range(30):
+        library(studio).create(with_values(WINE, name=f"Other {number}"))
+    app = open_page()
+    assert len(shown_pipelines(app)) == pipeline_list.PAGE_LENGTH
+    app.button(key="more-pipelines").click().run()
+    assert len(shown_pipelines(app)) == 31
+    app.text_input(key=pipeline_list.SEARCH).set_value("wIN").run()
+    assert shown_pipelines(app) == ["Wine"]
+    press(app, "Duplicate")
+    assert sorted(shown_pipelines(app)) == ["Wine", "Wine copy"]
+    app.button(key="delete-wine_copy").click().run()
+    assert shown_pipelines(app) == ["Wine"] and len(library(studio).entries()) == 31
+    app.text_input(key=pipeline_list.SEARCH).set_value("nothing").run()
+    assert shown_pipelines(app) == [] and "No pipeline has this name" in words(app)
+
+
+def test_a_card_shows_the_state_of_the_last_run_and_a_hostile_name_as_text(studio: Studio):
+    hostile = "<img src=x onerror=alert(1)> :red[b] **c**"
+    pipeline = library(studio).create(with_values(WINE, name=hostile))
+    assert "Not run yet" in words(open_page())
+    studio.runs.start(WINE, RunOptions(pipeline_id=pipeline))
+    assert finished(studio, pipeline) == "done"
+    app = open_page()
+    assert "✓ done" in words(app) and "Not run yet" not in words(app)
+    assert app.button(key=f"open-{pipeline}").label == f"**{plain(hostile)}**"
+    assert not any(hostile in str(part.body) for part in app.get("html"))
 
 
 def test_a_broken_file_is_listed_with_its_fault_and_cannot_be_opened(studio: Studio):

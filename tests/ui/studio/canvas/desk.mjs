@@ -7,14 +7,15 @@ import { CanvasStore } from "../../../../ui/studio/canvas/frontend/src/store.js"
 export const port = (name, type, more = {}) => ({ name, title: name, type, accepts: [type], many: false, required: true, ...more });
 export const RULES = {
   load: { inputs: [], outputs: [port("table", "table")] },
-  step: { inputs: [port("table", "table")], outputs: [port("table", "table")] },
+  change: { inputs: [port("table", "table")], outputs: [port("table", "table")] },
+  split: { inputs: [port("table", "table")], outputs: [port("train", "table"), port("test", "table")] },
   gather: { inputs: [port("tables", "table", { many: true })], outputs: [] },
   learn: { inputs: [port("table", "table")], outputs: [port("model", "model")] },
   apply: { inputs: [port("model", "model"), port("rows", "table")], outputs: [] },
 };
 export const TYPES = {
   load: { title: "Load data", category: "Data", summary: "Reads a file." },
-  step: { title: "Step", category: "Prepare", summary: "Changes a table." },
+  change: { title: "Change", category: "Prepare", summary: "Changes a table." },
   gather: { title: "Gather", category: "Prepare", summary: "Joins tables." },
   learn: { title: "Deep forest", category: "Train", summary: "Learns from a table." },
   apply: { title: "Predict", category: "Predict", summary: "Asks a forest." },
@@ -28,7 +29,7 @@ export const build = (nodes, edges = []) => ({
   layout: Object.fromEntries(Object.keys(nodes).map((id, at) => [id, [at * 288, 0]])),
   edges: edges.map(([from, to]) => ({ from, to })),
 });
-export const CHAIN = build({ a: "load", b: "step", c: "step" }, [["a.table", "b.table"], ["b.table", "c.table"]]);
+export const CHAIN = build({ a: "load", b: "change", c: "change" }, [["a.table", "b.table"], ["b.table", "c.table"]]);
 
 /** What a browser has and Node does not. */
 export function browser() {
@@ -113,7 +114,7 @@ export class Desk {
       preventDefault: () => (came.prevented = true),
     };
     const nothing = () => null;
-    keyHandler(this.store, { focus: nothing, close: nothing, open: nothing, connect: nothing, search: nothing, fit: nothing, note: nothing, ...ui })(event);
+    keyHandler(this.store, { focus: nothing, close: nothing, open: nothing, connect: nothing, search: nothing, fit: nothing, note: nothing, rename: nothing, group: nothing, ...ui })(event);
     return came;
   }
 }

@@ -13,18 +13,18 @@ test.afterEach(() => {
   delete globalThis.marked;
 });
 
-test("a step that is added has a free name, a place on the grid, and is selected; Python has it", () => {
+test("a change that is added has a free name, a place on the grid, and is selected; Python has it", () => {
   const desk = new Desk();
-  add(desk.store, "step", { x: 301, y: 203 });
+  add(desk.store, "change", { x: 301, y: 203 });
   later();
-  assert.deepEqual(Object.keys(desk.document.nodes), ["a", "b", "c", "step"]);
-  assert.deepEqual(desk.document.layout.step, [304, 208]);
-  assert.deepEqual(desk.selections.at(-1), ["step"]);
-  add(desk.store, "step", { x: 301, y: 203 });
-  assert.deepEqual(desk.doc.layout["step-2"], [304, 336], "it does not hide the other");
+  assert.deepEqual(Object.keys(desk.document.nodes), ["a", "b", "c", "change"]);
+  assert.deepEqual(desk.document.layout.change, [304, 208]);
+  assert.deepEqual(desk.selections.at(-1), ["change"]);
+  add(desk.store, "change", { x: 301, y: 203 });
+  assert.deepEqual(desk.doc.layout["change-2"], [304, 336], "it does not hide the other");
 });
 
-test("a step that is added to an output is connected, or a notice names its type", () => {
+test("a change that is added to an output is connected, or a notice names its type", () => {
   const desk = new Desk(build({ l: "learn" }));
   add(desk.store, "apply", { x: 400, y: 0 }, "l.model");
   assert.deepEqual(desk.wires, ["l.model > apply.model"]);
@@ -72,7 +72,7 @@ test("undo brings back the parameters of a deleted node, and Python gets them", 
   assert.deepEqual(desk.nodes, ["a", "b", "c"], "in its old place");
 });
 
-test("what Python sets in a form is shown, is one step of undo, and is restored in Python by it", () => {
+test("what Python sets in a form is shown, is one change of undo, and is restored in Python by it", () => {
   const desk = new Desk();
   desk.document = { ...desk.document, nodes: { ...desk.document.nodes, a: { type: "load", label: "Renamed", params: { source: "x" } } } };
   desk.rerun();
@@ -84,9 +84,9 @@ test("what Python sets in a form is shown, is one step of undo, and is restored 
 
 test("a deleted name is not given again while undo could bring the node back", () => {
   const desk = new Desk();
-  add(desk.store, "step", { x: 0, y: 300 });
+  add(desk.store, "change", { x: 0, y: 300 });
   desk.press("Delete");
-  assert.equal(add(desk.store, "step", { x: 0, y: 300 }), "step-2");
+  assert.equal(add(desk.store, "change", { x: 0, y: 300 }), "change-2");
 });
 
 test("an edge is selected alone and deleted by key", () => {
@@ -99,7 +99,7 @@ test("an edge is selected alone and deleted by key", () => {
 });
 
 test("the end of an edge is led to another port and back by one undo", () => {
-  const desk = new Desk(build({ a: "load", d: "load", b: "step", c: "step" }, [["a.table", "b.table"], ["b.table", "c.table"]]));
+  const desk = new Desk(build({ a: "load", d: "load", b: "change", c: "change" }, [["a.table", "b.table"], ["b.table", "c.table"]]));
   const before = desk.doc;
   retarget(desk.store, desk.doc.edges[0], { from: "d.table", to: "b.table" });
   assert.deepEqual(desk.wires, ["d.table > b.table", "b.table > c.table"]);
@@ -170,7 +170,7 @@ test("Ctrl A selects all, notes too, and Delete empties the canvas", () => {
   desk.press("Control+a");
   assert.equal(desk.store.selected.ids.length, 4);
   later();
-  assert.deepEqual(desk.selections.at(-1), ["a", "b", "c"], "Python hears of steps only");
+  assert.deepEqual(desk.selections.at(-1), ["a", "b", "c"], "Python hears of nodes only");
   desk.press("Delete");
   later();
   assert.deepEqual(desk.document, EMPTY);
@@ -384,8 +384,8 @@ test("a node of a type that is not installed keeps the ports its edges name", ()
   assert.equal(desk.doc.edges.length, 2, "but kept");
 });
 
-test("three hundred steps are edited and only what changed is drawn again", () => {
-  const desk = new Desk(build(Object.fromEntries(Array.from({ length: 300 }, (_, at) => [`s${at}`, "step"]))));
+test("three hundred nodes are edited and only what changed is drawn again", () => {
+  const desk = new Desk(build(Object.fromEntries(Array.from({ length: 300 }, (_, at) => [`s${at}`, "change"]))));
   const before = desk.store.view.nodes;
   desk.store.dropped([{ id: "s100", position: { x: 16, y: 320 } }]);
   const changed = desk.store.view.nodes.filter((node, at) => node !== before[at]).map(({ id }) => id);

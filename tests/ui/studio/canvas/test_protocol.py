@@ -10,10 +10,12 @@ from engine.node_types import load_catalog
 from engine.pipeline import Edge, Group, Node, NodeSettings, Note, Pipeline, PortRef
 from engine.validation import connection_rules, find_problems
 from ui.studio.canvas.protocol import (
+    MAX_IMPORT,
     Reveal,
     Revision,
     RunRequest,
     apply_edit,
+    import_in,
     payload,
     port_in,
     run_in,
@@ -22,7 +24,7 @@ from ui.studio.canvas.protocol import (
 
 CATALOG = load_catalog()
 DOCUMENT = Pipeline(
-    name="Two steps",
+    name="Two nodes",
     nodes={
         "load": Node(
             type="load-data", params={"source": "sample:digits"}, settings=NodeSettings(retries=2)
@@ -42,6 +44,7 @@ def sent(**changes: Any) -> dict[str, Any]:
         "edges": [{"from": "load.table", "to": "split.table"}],
         "layout": {"load": [0, 0], "split": [288, 0]},
         "notes": [{"text": "why", "x": 1, "y": 2, "width": 240, "height": 120}],
+        "groups": [],
     }
     edit = {
         "instance": "tab",
@@ -99,7 +102,14 @@ def test_states_are_kept_within_what_the_canvas_can_show():
         "gone": {"state": "done"},
     }
     shown = payload_of(states=states)["states"]
-    assert shown["load"] == {"state": "running", "progress": 1.0, "text": "", "seconds": None}
+    assert shown["load"] == {
+        "state": "running",
+        "progress": 1.0,
+        "text": "",
+        "seconds": None,
+        "result": "",
+        "headline": "",
+    }
     assert shown["split"]["state"] == "idle"
     assert "gone" not in shown
 
@@ -135,12 +145,33 @@ def test_an_edit_sets_topology_and_keeps_what_python_owns():
     assert pipeline.name == DOCUMENT.name
 
 
-def test_a_node_that_is_removed_leaves_its_group():
-    group = Group(title="All", nodes=("load", "split"))
-    pipeline = DOCUMENT.model_copy(update={"groups": (group,)})
-    edit = sent(nodes={"load": {"type": "load-data"}}, edges=[], layout={"load": [0, 0]})
-    after = taken_from(edit, pipeline).pipeline
-    assert after.groups == (Group(title="All", nodes=("load",)),)
+def test_groups_travel_both_ways_as_the_canvas_sets_them():
+    groups = [{"title": "Data", "nodes": ["load", "split"], "collapsed": True}]
+    first = taken_from(sent(groups=groups))
+    assert first.pipeline.groups == (Group(title="Data", nodes=("load", "split"), collapsed=True),)
+    assert payload_of(first.pipeline)["document"]["groups"] == groups
+    assert taken_from(sent(groups=groups), first.pipeline, first.taken).pipeline is first.pipeline
+    assert taken_from(sent(), first.pipeline, first.taken).pipeline.groups == ()
+
+
+def test_bypass_is_content_of_a_node_and_is_set_once():
+    nodes = {"load": {"type": "load-data"}, "split": {"type": "split", "bypass": True, "since": 3}}
+    first = taken_from(sent(nodes=nodes))
+    assert first.pipeline.nodes["split"].bypass
+    assert first.restored == {"split"}
+    assert payload_of(first.pipeline)["document"]["nodes"]["split"] == {
+        "type": "split",
+        "bypass": True,
+    }
+    by_form = Pipeline(**{**dict(first.pipeline), "nodes": DOCUMENT.nodes})
+    assert not taken_from(sent(nodes=nodes), by_form, first.taken).pipeline.nodes["split"].bypass
+
+
+def test_a_dropped_file_is_read_unless_it_is_too_large():
+    assert import_in({"name": "a.json", "text": "{}"}) == ("a.json", "{}")
+    assert import_in({"name": "a.json", "text": "x" * (MAX_IMPORT + 1)}) is None
+    assert import_in({"name": "a.json"}) is None
+    assert import_in(None) is None
 
 
 def test_the_same_edit_taken_twice_changes_nothing_more():
@@ -207,9 +238,14 @@ def test_an_edit_of_another_epoch_or_pipeline_is_left_to_the_canvas(change: dict
         sent(layout={"load": [0, float("inf")]}),
         sent(notes=[{"text": "x" * 10_001, "x": 0, "y": 0}]),
         sent(notes=[{"text": "x", "x": 0, "y": 0, "html": "<b>"}]),
+        sent(groups=None),
+        sent(groups=[{"title": "", "nodes": ["load"]}]),
+        sent(groups=[{"title": "Empty", "nodes": []}]),
+        sent(groups=[{"title": "A", "nodes": ["load"], "colour": "red"}]),
+        sent(nodes={"load": {"type": "load-data", "since": 3, "bypass": "yes"}}),
     ],
 )
-def test_what_is_no_edit_is_refused_as_a_problem(edit: object):
+def test_what_is_not_an_edit_is_refused_as_a_problem(edit: object):
     with pytest.raises(Problem):
         taken_from(edit)
 

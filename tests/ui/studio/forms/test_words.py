@@ -7,12 +7,11 @@ from collections.abc import Iterator
 import pytest
 
 from deepforest.metrics import METRIC_INFO
-from engine.node_types import load_catalog
+from nodes import NODE_TYPES
 from nodes.models.metric_titles import METRIC_TITLES
 from ui.studio.forms.fields import FieldSpec, specs_of
 from ui.studio.forms.form import help_of
 
-CATALOG = load_catalog()
 MOST_HELP = 260
 """Characters: more is not read beside a field."""
 
@@ -26,8 +25,8 @@ def fields(specs: tuple[FieldSpec, ...]) -> Iterator[FieldSpec]:
 
 
 EVERY = [
-    pytest.param(spec, id=f"{name}-{spec.name}")
-    for name, node_type in CATALOG.items()
+    pytest.param(spec, id=f"{node_type.name}-{spec.name}")
+    for node_type in NODE_TYPES
     for spec in fields(specs_of(node_type.params))
 ]
 
@@ -62,8 +61,6 @@ def test_metrics_are_named_as_in_the_library():
 
 
 def test_words_are_those_of_the_studio():
-    titles = {
-        spec.title for node_type in CATALOG.values() for spec in fields(specs_of(node_type.params))
-    }
+    titles = {spec.title for node_type in NODE_TYPES for spec in fields(specs_of(node_type.params))}
     assert {"Max layers", "Features per split", "Min rows per leaf", "Threshold"} <= titles
     assert not any("step" in title.lower().split() for title in titles - {"Depth step"})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -43,7 +45,7 @@ def record(
     """What training knows of a layer."""
     return {
         "number": number, "score": score, "gain": None if number == 1 else 0.01,
-        "kept": kept, "reason": reason,
+        "kept": kept, "reason": reason, "metric": "accuracy",
         "learners": [
             {"name": f"forest {at + 1}", "settings": {}, "fits": 5, "seconds": 1.0,
              "scores": {"accuracy": score - 0.02 * (at + 1), "log_loss": 0.3}}
@@ -106,6 +108,25 @@ def large(rows: int = 5000, depth: int = 4, learners: int = 4, classes: int = 10
         rows * 3,
         np.stack(spread).astype(np.float32),
     )  # fmt: skip
+
+
+def with_input(layers: Layers, values: Sequence[float] = (0.0, 1.0, 3.0, 10.0)) -> Layers:
+    """The same inspection with its input: one column, and the map of it."""
+    inputs = np.array(values, np.float32)[:, None]
+    return replace(
+        layers,
+        input={"columns": 1, "separation": 0.5, "separation_vectors": 0.6},
+        inputs=inputs,
+        input_embedding=np.hstack([inputs, inputs]),
+    )
+
+
+def with_images(layers: Layers, side: int = 4) -> Layers:
+    """The same inspection of rows whose columns are the pixels of images."""
+    names = [f"pixel_{at // side}_{at % side}" for at in range(side * side)]
+    pixels = np.random.default_rng(0).integers(0, 17, (len(layers.rows), len(names)))
+    sample = pa.table(dict(zip(names, pixels.T, strict=True)))
+    return replace(layers, features=names, sample=sample)
 
 
 def assembled(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from engine.node_types import load_catalog
 from engine.run_state import NodeState, RunState
 from engine.store import Artifact
 from tests.ui.studio.inspect.lab import RECORDS, pipeline, record, small
@@ -17,9 +18,10 @@ from ui.studio.inspect.forest_source import (
     screened,
 )
 
+CATALOG = load_catalog()
 MODEL = Artifact("model", "m" * 64, {}).to_dict()
 LAYERS = Artifact("layers", "n" * 64, {}).to_dict()
-TOLD = {"layer-10": record(10), "layer-2": record(2), "other": {}}
+TOLD = {"layer-10": record(10, metric=""), "layer-2": record(2, metric=""), "other": {}}
 
 
 def run_of(**nodes: NodeState) -> RunState:
@@ -27,30 +29,30 @@ def run_of(**nodes: NodeState) -> RunState:
 
 
 def look(node: str, state: RunState, **params: object):
-    found = {choice.node: choice for choice in choices(pipeline(**params), state)}
+    found = {choice.node: choice for choice in choices(pipeline(**params), state, CATALOG)}
     forest = {"layers": RECORDS, "metric": "accuracy"}
     return forest_view(found[node], state, lambda output: forest, lambda output: small())
 
 
 def test_inspections_come_first_and_a_forest_that_is_inspected_is_not_listed_beside_them():
     state = run_of(load=NodeState("done"), forest=NodeState("done"), inspect=NodeState("running"))
-    found = choices(pipeline(), state)
+    found = choices(pipeline(), state, CATALOG)
     assert [(choice.node, choice.label, choice.forest) for choice in found] == [
-        ("inspect", "Inspect layers", "forest"),
+        ("inspect", "Deep forest", "forest"),
         ("forest", "Deep forest", "forest"),
     ]
     assert [choice.node for choice in listed(found)] == ["inspect"]
-    assert [choice.node for choice in listed(choices(pipeline(inspected=False), state))] == [
-        "forest"
-    ]
+    assert [
+        choice.node for choice in listed(choices(pipeline(inspected=False), state, CATALOG))
+    ] == ["forest"]
 
 
 def test_a_node_that_the_run_leaves_out_is_no_choice():
-    assert choices(pipeline(), run_of(load=NodeState("done"))) == []
+    assert choices(pipeline(), run_of(load=NodeState("done")), CATALOG) == []
 
 
 def test_a_run_that_is_just_starting_has_its_forests_in_the_queue():
-    assert [(choice.node, choice.state) for choice in choices(pipeline(), run_of())] == [
+    assert [(choice.node, choice.state) for choice in choices(pipeline(), run_of(), CATALOG)] == [
         ("inspect", "queued"),
         ("forest", "queued"),
     ]

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from engine.node_types import load_catalog
+from engine.pipeline import Edge, Node, Pipeline
 from engine.store import Artifact
-from engine.values import Folder
+from engine.values import Folder, Report
 from engine.workspace import Workspace
 from tests.run_events import append_stored
 from tests.ui.studio.inspect.lab import (
@@ -18,15 +19,17 @@ from tests.ui.studio.inspect.lab import (
     finished,
     inspect_page,
     inspected_run,
+    large,
     part,
     pipeline,
     record,
     small,
+    with_input,
 )
 from tests.ui.studio.runs.lab import ERROR, STARTED, labels, words, written
 from ui.studio.inspect import page
 from ui.studio.inspect.forest_source import growth_text
-from ui.studio.inspect.maps import marks, payload, positions_in, some
+from ui.studio.inspect.maps import MapGroup, link_rows, marks, payload, positions_in, some
 from ui.studio.inspect.tables import row_story
 from ui.studio.runs import run_view as view
 from ui.studio.session import Studio
@@ -77,9 +80,10 @@ def test_the_list_has_the_newest_forests_first_with_a_score(studio: Studio, tmp_
     test = inspect_page()
     assert not test.exception
     table = test.dataframe[0].value
-    assert list(table["Node"]) == ["Inspect layers", "Deep forest"]
+    assert list(table["Forest"]) == ["Deep forest", "Deep forest"]
     assert list(table["Shows"]) == ["all parts", "growth, margins, learners"]
-    assert table["Score"][0] == "0.9200 on held-out rows"
+    rows = "out-of-fold (as in the papers; too good from layer 2 on)"
+    assert list(table["Score"]) == [f"Accuracy 92.0 %, {rows}", f"Accuracy 95.0 %, {rows}"]
 
 
 # An inspection
@@ -118,7 +122,7 @@ def test_the_address_names_the_tab_that_is_open(
 def test_growth_says_whether_depth_paid(studio: Studio, tmp_path: Path):
     run, _ = grown_run(studio, tmp_path / "model")
     shown = words(inspect_page("Growth", run=run, node="forest"))
-    assert "Layer 2 gained 0.0100, out-of-fold" in shown
+    assert "Layer 2 gained 0.0100 accuracy, out-of-fold" in shown
 
 
 @pytest.mark.parametrize("tab", TABS)
@@ -143,6 +147,9 @@ def test_rows_without_a_class_leave_out_what_cannot_be_judged(studio: Studio, ta
     run, _ = inspected_run(studio, small(truth=(-1, -1, -1, -1)))
     test = inspect_page(tab, run=run, node="inspect")
     assert not test.exception and not test.warning
+    if tab == "t-SNE":
+        assert test.segmented_control(key="inspect-colour-class").options == ["Class"]
+        assert "no true classes" in words(test)
 
 
 def test_a_row_is_chosen_by_its_number(studio: Studio):
@@ -187,6 +194,165 @@ def test_the_node_picker_leads_to_the_forest(studio: Studio):
     assert picker.value == "inspect"
     picker.set_value("forest").run()
     assert test.query_params["node"] == "forest"
+
+
+# The score of the forest that is open
+
+
+def two_forests(studio: Studio) -> str:
+    """A run of two forests, each with its own evaluation and inspection."""
+    nodes, edges, events = {}, [], []
+    for name, label, accuracy in (("a", "MART cascade", 0.75), ("b", "mdDF", 0.25)):
+        predict, evaluate, inspect = f"predict-{name}", f"evaluate-{name}", f"inspect-{name}"
+        nodes[name] = Node(type="deep-forest", label=label)
+        nodes[predict], nodes[evaluate] = Node(type="predict"), Node(type="evaluate")
+        nodes[inspect] = Node(type="inspect-layers")
+        edges += [
+            Edge.between(f"{name}.model", f"{predict}.model"),
+            Edge.between(f"{predict}.predictions", f"{evaluate}.predictions"),
+            Edge.between(f"{name}.model", f"{inspect}.model"),
+        ]
+        report = Report("evaluation", "Another name", {"accuracy": accuracy, "positive": None})
+        layers = with_input(small() if name == "a" else small(("no", "yes"), truth=(0, 1, 1, 1)))
+        events += [
+            ("finished", name, {"key": name, "seconds": 1.0, "outputs": {}}),
+            ("finished", evaluate, finished(studio.store.put("report", report), "report")),
+            ("finished", inspect, finished(studio.store.put("layers", layers), "layers")),
+        ]
+    events.append(("run-finished", None, {"state": "done"}))
+    return written(studio, Pipeline(name="Two", nodes=nodes, edges=tuple(edges)), events)
+
+
+@pytest.mark.parametrize(
+    ("node", "score"),
+    [("inspect-a", "MART cascade: Accuracy 75.0 %"), ("inspect-b", "mdDF: Accuracy 25.0 %")],
+)
+def test_the_score_is_that_of_the_forest_that_is_open(studio: Studio, node: str, score: str):
+    shown = words(inspect_page("Growth", run=two_forests(studio), node=node))
+    assert f"{score} in Evaluate" in shown
+    assert shown.count("Accuracy 75.0 %") + shown.count("Accuracy 25.0 %") == 1
+
+
+def test_the_list_names_forests_by_their_labels_with_their_own_scores(studio: Studio):
+    two_forests(studio)
+    table = inspect_page().dataframe[0].value
+    assert list(table["Forest"]) == ["MART cascade", "mdDF"]
+    assert list(table["Score"]) == ["Accuracy 75.0 %", "Accuracy 25.0 %"]
+
+
+def test_a_forest_that_is_not_evaluated_has_the_score_of_its_training(
+    studio: Studio, tmp_path: Path
+):
+    run, _ = grown_run(studio, tmp_path / "model")
+    shown = words(inspect_page(run=run, node="forest"))
+    assert "Deep forest: Accuracy 95.0 %, out-of-fold" in shown and "in training" in shown
+
+
+# Two forests
+
+
+@pytest.mark.parametrize(("tab", "plots"), [("Growth", 4), ("Margins", 2), ("t-SNE", 0)])
+def test_two_forests_are_shown_side_by_side(studio: Studio, tab: str, plots: int):
+    run = two_forests(studio)
+    test = inspect_page(tab, run=run, node="inspect-a", **{"with": f"{run}/inspect-b"})
+    assert not test.exception and not test.warning
+    assert charts(test) == plots
+    shown = words(test)
+    assert "MART cascade: Accuracy 75.0 %" in shown and "mdDF: Accuracy 25.0 %" in shown
+    assert tab != "t-SNE" or "same rows: marks are linked" in shown
+
+
+def test_growth_of_two_forests_is_compared_by_one_metric_on_one_axis(studio: Studio):
+    run = two_forests(studio)
+    test = inspect_page("Growth", run=run, node="inspect-a", **{"with": f"{run}/inspect-b"})
+    box = next(box for box in test.selectbox if box.label == "Metric")
+    assert box.value == "accuracy" and box.options == ["Accuracy", "Log loss"]
+    box.set_value("log_loss").run()
+    first, second = (json.loads(each.proto.spec)["layout"] for each in test.get("plotly_chart")[:2])
+    assert not test.exception and first["title"]["text"].startswith("Log loss")
+    assert first["yaxis"]["range"] == second["yaxis"]["range"]
+
+
+def test_marked_rows_show_what_both_forests_predict(studio: Studio):
+    run = two_forests(studio)
+    test = inspect_page("t-SNE", run=run, node="inspect-a", **{"with": f"{run}/inspect-b"})
+    next(button for button in test.button if button.label == "Mark all mistakes").click().run()
+    table = test.dataframe[0].value
+    assert table["row"].tolist() == [5] and table["predicted by mdDF"].tolist() == ["no"]
+
+
+def test_a_part_for_one_forest_says_so(studio: Studio):
+    run = two_forests(studio)
+    test = inspect_page("Learners", run=run, node="inspect-a", **{"with": f"{run}/inspect-b"})
+    assert not test.exception and "This part shows MART cascade only." in words(test)
+
+
+def test_a_second_forest_is_chosen_and_removed(studio: Studio):
+    run = two_forests(studio)
+    test = inspect_page("Growth", run=run, node="inspect-a")
+    next(box for box in test.selectbox if box.label == "Compare with").set_value(
+        f"{run}/inspect-b"
+    ).run()
+    assert test.query_params["with"] == f"{run}/inspect-b" and charts(test) == 4
+    next(box for box in test.selectbox if box.label == "Compare with").set_value("").run()
+    assert "with" not in test.query_params and charts(test) == 3
+
+
+def test_forests_of_the_same_name_are_told_apart(studio: Studio):
+    first, _ = inspected_run(studio, small())
+    second, _ = inspected_run(studio, large(40, 2))
+    test = inspect_page("t-SNE", run=first, node="inspect", **{"with": f"{second}/inspect"})
+    shown = words(test)
+    assert not test.exception and "Deep forest: " in shown and "Deep forest · Digits · " in shown
+    assert "The two inspections share 1 row:" in shown
+
+
+@pytest.mark.parametrize("address", ["nope", "nope/forest", "{run}/nope", "{run}/"])
+def test_a_second_forest_that_does_not_exist_is_reported(studio: Studio, address: str):
+    run, _ = inspected_run(studio, small())
+    test = inspect_page(run=run, node="inspect", **{"with": address.format(run=run)})
+    assert not test.exception and charts(test) == 3
+    assert [warning.value for warning in test.warning] == [
+        "The second forest does not exist any more. Choose another one."
+    ]
+
+
+def test_a_second_forest_without_maps_or_whose_result_is_gone_is_reported(
+    studio: Studio, tmp_path: Path
+):
+    run, _ = inspected_run(studio, small())
+    other, output = grown_run(studio, tmp_path / "model")
+    test = inspect_page("t-SNE", run=run, node="inspect", **{"with": f"{other}/forest"})
+    assert not test.exception and "The second forest was not inspected" in words(test)
+    (studio.workspace.objects / output.digest / "forest.json").unlink()
+    test = inspect_page("t-SNE", run=run, node="inspect", **{"with": f"{other}/forest"})
+    assert not test.exception and "was deleted" in test.warning[0].value
+
+
+# Nearest rows
+
+
+def test_one_row_has_its_nearest_rows_and_they_are_shown_in_the_maps(studio: Studio):
+    run, _ = inspected_run(studio, with_input(small()))
+    test = inspect_page("One row", run=run, node="inspect")
+    assert not test.exception and "Nearest rows" in words(test)
+    next(button for button in test.button if button.label == "Show them in the maps").click().run()
+    assert test.session_state["tab"] == "t-SNE"
+    assert test.dataframe[0].value["row"].tolist() == [2, 4, 5, 9]
+
+
+def test_an_inspection_of_an_earlier_version_says_how_to_add_the_input(studio: Studio):
+    run, _ = inspected_run(studio, small())
+    test = inspect_page("t-SNE", run=run, node="inspect")
+    assert "Run the Inspect layers node again" in test.info[0].value
+
+
+def test_a_single_layer_is_shown_without_a_claim_about_depth(studio: Studio):
+    layers = [record(1, reason="Accuracy 0.9000 to start with; growth stopped: 1 layer is allowed")]
+    events = [("started", "forest", STARTED), *(part("forest", each) for each in layers)]
+    run = written(studio, pipeline(inspected=False), events)
+    test = inspect_page("Growth", run=run, node="forest")
+    assert not test.exception and "A single layer was grown" in words(test)
 
 
 # A forest alone
@@ -292,7 +458,7 @@ def test_a_model_without_layers_is_told_plainly(studio: Studio, tmp_path: Path):
 
 @pytest.mark.parametrize(
     ("address", "told"),
-    [({"run": "nope"}, "nope"), ({"node": "<b>"}, "b")],
+    [({"run": "nope"}, "nope"), ({"node": "<b>"}, "it has 'Deep forest (all parts)'")],
 )
 def test_an_address_that_leads_nowhere_says_so_and_leads_back(
     studio: Studio, address: dict, told: str
@@ -302,13 +468,27 @@ def test_an_address_that_leads_nowhere_says_so_and_leads_back(
     assert not test.exception and told in test.error[0].value and "All forests" in labels(test)
 
 
+def test_a_run_that_is_deleted_stays_while_its_page_is_open_and_is_then_reported(studio: Studio):
+    run, _ = inspected_run(studio, small())
+    other, _ = inspected_run(studio, large(40, 2))
+    test = inspect_page(run=run, node="inspect")
+    with studio.runs.log() as log:
+        log.remove_runs([run])
+    assert not test.run().exception
+    again = inspect_page(run=run, node="inspect")
+    assert not again.exception and run in again.error[0].value and "All forests" in labels(again)
+    beside = inspect_page(run=other, node="inspect", **{"with": f"{run}/inspect"})
+    assert not beside.exception and "does not exist any more" in beside.warning[0].value
+
+
 # The maps
 
 
 def test_the_browser_is_given_names_as_data_and_numbers_packed():
-    data = payload(small((HOSTILE, "yes")), [2], "d", "t-sne")
-    assert data["classes"] == [HOSTILE, "yes"] and data["id"] == "d 2"
-    (layer,) = data["layers"]
+    groups = [MapGroup("mdDF", small((HOSTILE, "yes")), "d")]
+    data = payload(groups, link_rows(groups), [2], "t-sne")
+    assert data["classes"] == [HOSTILE, "yes"] and data["id"] == "d mdDF 2"
+    (layer,) = data["groups"][0]["layers"]
     assert layer["number"] == 2 and layer["title"] == "Layer 2"
     assert layer["caption"].endswith("accuracy 66.7%")
     assert json.dumps(data, allow_nan=False)

@@ -18,6 +18,7 @@ await esbuild.build({
   outdir,
   entryNames: "[name]-[hash]", // a browser that has cached an older bundle asks for the new one
   bundle: true,
+  preserveSymlinks: true, // the name of the bundle is the same where node_modules is a link
   alias: { "d3-color": "./src/noColours.js" },
   minify: true,
   format: "esm",

@@ -22,7 +22,7 @@ import { Palette, ViewButtons } from "./Palette.jsx";
 import { QuickAdd } from "./QuickAdd.jsx";
 import { RoutedEdge } from "./RoutedEdge.jsx";
 import { objection, outputAt } from "./rules.js";
-import { StepNode } from "./StepNode.jsx";
+import { PipelineNode } from "./PipelineNode.jsx";
 import { CLEAR, isWithin, openingView, shifted } from "./view.js";
 
 const pixels = (sides) => Object.fromEntries(Object.entries(sides).map(([side, size]) => [side, `${size}px`]));
@@ -34,7 +34,7 @@ const PANEL_OPENS = 1000; // milliseconds within which the stage gets its new si
 
 // These must always be the same objects: after a change React Flow updates every node, port and edge.
 const SETTINGS = {
-  nodeTypes: { step: StepNode, note: NoteNode, group: GroupNode },
+  nodeTypes: { node: PipelineNode, note: NoteNode, group: GroupNode },
   edgeTypes: { routed: RoutedEdge },
   snapToGrid: true,
   snapGrid: [GRID, GRID],

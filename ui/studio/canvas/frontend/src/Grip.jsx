@@ -2,7 +2,7 @@
 
 import { useLayoutEffect } from "react";
 import { useStore, useView } from "./context.js";
-import { PALETTE, PANEL, showPanel, widestPanel } from "./frame.js";
+import { PALETTE, PANEL, scrollPanelUp, showPanel, widestPanel } from "./frame.js";
 import { Icon } from "./icons.jsx";
 
 const KEY_STEP = 24;
@@ -55,7 +55,9 @@ export function PaletteEdge() {
 export function Grip() {
   const store = useStore();
   const frame = useView((view) => view.frame);
+  const selected = useView((view) => view.nodes.filter((node) => node.selected).map(({ id }) => id).join());
   useLayoutEffect(() => showPanel(frame), [frame]);
+  useLayoutEffect(() => scrollPanelUp(), [selected]);
   useLayoutEffect(() => {
     const onResize = () => store.arrange({});
     window.addEventListener("resize", onResize);

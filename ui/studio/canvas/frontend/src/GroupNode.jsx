@@ -30,7 +30,7 @@ export const GroupNode = memo(function GroupNode({ id, data: { title, nodes, col
         )}
         <Title id={id} title={title} className="group-title" />
         {state !== "idle" && (
-          <span className="step-state" title={STATE_TITLES[state]}>
+          <span className="node-state" title={STATE_TITLES[state]}>
             <Icon name={state} size={14} />
           </span>
         )}

@@ -4,6 +4,7 @@
 import { MiniMap, useStore as useFlow } from "@xyflow/react";
 import { useMemo, useState } from "react";
 import { useStore, useView } from "./context.js";
+import { MIME, dragging } from "./drop.js";
 import { typesByCategory } from "./find.js";
 import { PaletteEdge } from "./Grip.jsx";
 import { Icon } from "./icons.jsx";
@@ -11,9 +12,6 @@ import { boxOf } from "./flow.js";
 import { isNoteId } from "./model.js";
 import { Button, Toolbar, Zoom } from "./Toolbar.jsx";
 import { around, isWithin } from "./view.js";
-
-export const dragging = { type: null }; // a browser reveals the dragged data only when it is dropped
-export const MIME = "application/x-sylva-node";
 
 export function Palette({ onAdd, onNote, fit }) {
   const store = useStore();
@@ -101,7 +99,7 @@ function PaletteItem({ name, type, onAdd }) {
       onDoubleClick={() => onAdd(name)}
       onKeyDown={(event) => event.key === "Enter" && onAdd(name)}
     >
-      <span className="step-icon">
+      <span className="node-icon">
         <Icon name={type.category} size={14} />
       </span>
       <span className="palette-title">{type.title}</span>

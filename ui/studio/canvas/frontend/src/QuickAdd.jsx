@@ -23,7 +23,7 @@ export function QuickAdd({ portType, ...rest }) {
 
 const shown = ({ category, title }) => (
   <>
-    <span className="step-icon">
+    <span className="node-icon">
       <Icon name={category} size={14} />
     </span>
     <span>{title}</span>

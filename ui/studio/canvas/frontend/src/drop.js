@@ -3,8 +3,9 @@
 import { add, addAfterSelected, placeAfter } from "./actions.js";
 import { NODE_WIDTH } from "./flow.js";
 import { GRID } from "./model.js";
-import { MIME, dragging } from "./Palette.jsx";
 
+export const MIME = "application/x-sylva-node";
+export const dragging = { type: null }; // a browser reveals the dragged data only when it is dropped
 const REACH = 22;
 const LARGEST = 5_000_000; // as in protocol.py
 

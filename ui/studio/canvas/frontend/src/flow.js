@@ -6,14 +6,14 @@ import { edgeName } from "./rules.js";
 import { around } from "./view.js";
 import { ariaLabelOf, groupState } from "./words.js";
 
-// These are the sizes in styles/step.css. A state never changes the size of a node.
+// These are the sizes in styles/node.css. A state never changes the size of a node.
 export const NODE_WIDTH = 224;
 const HEADER = 62;
 const HEADLINE = 30;
 const PORT_ROW = 22;
 const PORTS_TOP = 6;
 const PORTS_BOTTOM = 7;
-const GROUP_HEIGHT = HEADER + PORT_ROW;
+export const collapsedSize = { width: NODE_WIDTH, height: HEADER + PORT_ROW };
 export const FRAME = { side: GRID, top: 3 * GRID }; // around the nodes of a group
 
 export const IDLE = { state: "idle" };
@@ -41,7 +41,7 @@ function namedPorts(doc) {
 const headOf = (type) => HEADER + (type?.headline ? HEADLINE : 0);
 
 /** The size of a node with these ports, without measuring it. */
-export const stepSize = (type, { inputs, outputs }) => ({
+export const nodeSize = (type, { inputs, outputs }) => ({
   width: NODE_WIDTH,
   height: headOf(type) + PORTS_TOP + PORT_ROW * Math.max(1, inputs.length, outputs.length) + PORTS_BOTTOM,
 });
@@ -52,7 +52,7 @@ export const portHeight = (type, row) => headOf(type) + PORTS_TOP + PORT_ROW * (
 /** A function that returns the size of a node of the document. */
 export function sizes({ doc, rules, types }) {
   const named = namedPorts(doc);
-  return (id) => stepSize(types[doc.nodes[id].type], portsOf(doc.nodes[id].type, rules, named.get(id)));
+  return (id) => nodeSize(types[doc.nodes[id].type], portsOf(doc.nodes[id].type, rules, named.get(id)));
 }
 
 /** The box of one of React Flow's nodes. */
@@ -78,21 +78,21 @@ export function flowNodes(view, selected = null) {
     return flowNode(known.get(note.id), note.id, "note", [note.x, note.y], data, selected, more);
   });
   const shown = Object.entries(doc.nodes).filter(([id]) => !hidden.has(id));
-  const steps = shown.map(([id, { type, label, bypass }]) => {
+  const drawn = shown.map(([id, { type, label, bypass }]) => {
     const ports = portsOf(type, rules, named.get(id));
-    const size = stepSize(types[type], ports);
+    const size = nodeSize(types[type], ports);
     const data = sameJson(known.get(id)?.data, { ports, size }) ? known.get(id).data : { ports, size };
     const state = states[id] ?? IDLE;
     const ariaLabel = ariaLabelOf(label || titles[type] || type, state, bypass);
     const more = { domAttributes: { "data-state": state.state }, ariaLabel };
-    return flowNode(known.get(id), id, "step", doc.layout[id], data, selected, more);
+    return flowNode(known.get(id), id, "node", doc.layout[id], data, selected, more);
   });
-  return unchanged([...flowGroups(view, known, steps, selected), ...notes, ...steps], before);
+  return unchanged([...flowGroups(view, known, drawn, selected), ...notes, ...drawn], before);
 }
 
 /** The groups: a frame around the nodes, or one node in the place of a collapsed group. */
-function flowGroups({ doc, states }, known, steps, selected) {
-  const placed = doc.groups.length ? new Map(steps.map((node) => [node.id, node])) : null;
+function flowGroups({ doc, states }, known, drawn, selected) {
+  const placed = doc.groups.length ? new Map(drawn.map((node) => [node.id, node])) : null;
   return doc.groups.map((group) => {
     const id = groupId(group);
     const data = sameJson(known.get(id)?.data, group) ? known.get(id).data : group;
@@ -111,7 +111,7 @@ function flowGroups({ doc, states }, known, steps, selected) {
 
 function collapsedBox(doc, group) {
   const [x, y] = cornerOf(doc, group);
-  return { x, y, width: NODE_WIDTH, height: GROUP_HEIGHT };
+  return { x, y, ...collapsedSize };
 }
 
 function frameBox(group, placed) {
@@ -176,3 +176,23 @@ function endsOf(from, to, hidden) {
 /** The edge of the document that an edge or a connection of React Flow stands for. */
 export const edgeOf = ({ source, sourceHandle, target, targetHandle, data }) =>
   data ? { from: data.from, to: data.to } : { from: `${source}.${sourceHandle}`, to: `${target}.${targetHandle}` };
+
+const HANDLE = 5.5; // a handle reaches this far out of its node
+
+/** The edges with the places of their ports, for `routes`, and the boxes of the nodes they avoid. */
+export function geometry({ doc, types, nodes, edges }) {
+  const drawn = new Map(nodes.filter(({ type, data }) => type === "node" || (type === "group" && data.collapsed)).map((node) => [node.id, node]));
+  const boxes = new Map([...drawn].map(([id, node]) => [id, boxOf(node)]));
+  const port = (id, side, name) => {
+    const { x, y, width, height } = boxes.get(id);
+    const { ports } = drawn.get(id).data;
+    const row = ports ? ports[side].findIndex((one) => one.name === name) : 0;
+    const below = ports ? portHeight(types[doc.nodes[id].type], row) : height / 2;
+    return { row, place: { x: side === "outputs" ? x + width + HANDLE : x - HANDLE, y: y + below } };
+  };
+  const ends = edges.map(({ id, source, sourceHandle, target, targetHandle }) => {
+    const [from, to] = [port(source, "outputs", sourceHandle), port(target, "inputs", targetHandle)];
+    return { id, source, target, start: from.place, end: to.place, rows: [from.row, to.row] };
+  });
+  return { ends, boxes };
+}

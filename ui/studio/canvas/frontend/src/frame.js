@@ -51,3 +51,9 @@ export function showPanel({ panel, panelWidth }, root = document.documentElement
     root.style.removeProperty("--sylva-panel-width");
   };
 }
+
+/** Show the panel of another node from its top. */
+export function scrollPanelUp() {
+  const panel = document.querySelector(".st-key-panel");
+  if (panel) panel.scrollTop = 0;
+}

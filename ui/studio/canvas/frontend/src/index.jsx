@@ -3,7 +3,7 @@
 import "@xyflow/react/dist/base.css";
 import "./styles/theme.css";
 import "./styles/frame.css";
-import "./styles/step.css";
+import "./styles/node.css";
 import "./styles/flow.css";
 
 import { ReactFlowProvider } from "@xyflow/react";

@@ -1,39 +1,97 @@
-// A layered layout, left to right: a node is right of its inputs, and near the height of its neighbours.
+// A layered layout, left to right: a node is right of its inputs, and near the height of its
+// neighbours. An edge across several columns gets a lane in each of them, so that there is room for it.
+// A group is laid out for itself, and then placed like one node.
 
-import { GRID, nodeOf, snap } from "./model.js";
+import { FRAME, collapsedSize } from "./flow.js";
+import { GRID, cornerOf, groupId, nodeOf, snap } from "./model.js";
 
-const COLUMN_GAP = 5 * GRID;
+const COLUMN_GAP = 4 * GRID;
 const ROW_GAP = 2 * GRID;
 const SWEEPS = 8;
+const LANE = { width: 0, height: 0 };
 
 /** Return {id: [x, y]} for every node; `sizeOf(id)` returns {width, height}. */
 export function layered(doc, sizeOf) {
-  const ids = Object.keys(doc.nodes);
-  const { into, outOf } = neighbours(doc);
-  const columns = order(intoColumns(ids, into, outOf), into, outOf);
+  const nodes = Object.keys(doc.nodes);
+  const home = new Map(doc.groups.flatMap((group) => group.nodes.map((id) => [id, groupId(group)])));
+  const inner = new Map(doc.groups.map((group) => [groupId(group), inGroup(doc, group, sizeOf)]));
+  const ids = [...new Set(nodes.map((id) => home.get(id) ?? id))];
+  const places = columnsOf(ids, links(doc, (id) => home.get(id) ?? id), (id) => inner.get(id)?.size ?? sizeOf(id));
+  const place = (id) => {
+    const group = inner.get(home.get(id));
+    if (!group) return places[id];
+    return places[home.get(id)].map((value, axis) => value + group.places[id][axis]);
+  };
+  return Object.fromEntries(nodes.map((id) => [id, place(id)]));
+}
+
+/** The places of a group's nodes from its top left corner, and its size. */
+function inGroup(doc, group, sizeOf) {
+  if (group.collapsed) {
+    const [left, top] = cornerOf(doc, group);
+    const places = group.nodes.map((id) => [id, [doc.layout[id][0] - left, doc.layout[id][1] - top]]);
+    return { places: Object.fromEntries(places), size: collapsedSize };
+  }
+  const within = new Set(group.nodes);
+  const places = columnsOf(group.nodes, links(doc, (id) => (within.has(id) ? id : null)), sizeOf);
+  const end = (axis, side) => Math.max(...group.nodes.map((id) => places[id][axis] + sizeOf(id)[side]));
+  const size = { width: end(0, "width") + 2 * FRAME.side, height: end(1, "height") + FRAME.top + FRAME.side };
+  const shifted = group.nodes.map((id) => [id, [places[id][0] + FRAME.side, places[id][1] + FRAME.top]]);
+  return { places: Object.fromEntries(shifted), size };
+}
+
+/** The pairs of nodes that edges connect; `named` gives the node to use for one, or null for none. */
+function links(doc, named) {
+  const pairs = new Map();
+  for (const { from, to } of doc.edges) {
+    if (!doc.nodes[nodeOf(from)] || !doc.nodes[nodeOf(to)]) continue;
+    const [source, target] = [named(nodeOf(from)), named(nodeOf(to))];
+    if (source && target && source !== target) pairs.set(`${source}>${target}`, [source, target]);
+  }
+  return [...pairs.values()];
+}
+
+function columnsOf(ids, pairs, sizeOf) {
+  const all = intoColumns(ids, ...neighbours(ids, pairs));
+  const { columns, chains } = withLanes(all, pairs);
+  const [into, outOf] = neighbours(columns.flat(), chains);
+  const size = (id) => (isLane(id) ? LANE : sizeOf(id));
+  const ordered = order(columns, into, outOf);
+  const heights = settle(ordered, into, outOf, size);
+  const top = Math.min(...ids.map((id) => heights[id]));
   const positions = {};
   let x = 0;
-  for (const column of columns) {
-    for (const id of column) positions[id] = [snap(x), 0];
-    x += Math.max(...column.map((id) => sizeOf(id).width)) + COLUMN_GAP;
+  for (const column of ordered) {
+    for (const id of column) if (!isLane(id)) positions[id] = [snap(x), snap(heights[id] - top)];
+    x += Math.max(...column.map((id) => size(id).width)) + COLUMN_GAP;
   }
-  const heights = settle(columns, into, outOf, sizeOf);
-  const top = Math.min(0, ...Object.values(heights));
-  for (const id of ids) positions[id][1] = snap(heights[id] - top);
   return positions;
 }
 
-function neighbours(doc) {
-  const into = new Map(Object.keys(doc.nodes).map((id) => [id, []]));
-  const outOf = new Map(Object.keys(doc.nodes).map((id) => [id, []]));
-  for (const edge of doc.edges) {
-    const [source, target] = [nodeOf(edge.from), nodeOf(edge.to)];
-    if (source !== target && into.has(source) && into.has(target)) {
-      into.get(target).push(source);
-      outOf.get(source).push(target);
-    }
+const isLane = (id) => id.startsWith("lane:");
+
+/** The columns with a lane for each edge in every column that it passes, and the edges in pieces from column to column. */
+function withLanes(columns, pairs) {
+  const result = columns.map((column) => [...column]);
+  const at = new Map(columns.flatMap((column, index) => column.map((id) => [id, index])));
+  const chains = pairs.flatMap(([source, target]) => {
+    const passed = Array.from({ length: Math.max(0, at.get(target) - at.get(source) - 1) }, (_, index) => at.get(source) + 1 + index);
+    const lanes = passed.map((column) => `lane:${source}>${target}:${column}`);
+    passed.forEach((column, index) => result[column].push(lanes[index]));
+    const way = [source, ...lanes, target];
+    return way.slice(1).map((id, index) => [way[index], id]);
+  });
+  return { columns: result, chains };
+}
+
+function neighbours(ids, pairs) {
+  const into = new Map(ids.map((id) => [id, []]));
+  const outOf = new Map(ids.map((id) => [id, []]));
+  for (const [source, target] of pairs) {
+    into.get(target).push(source);
+    outOf.get(source).push(target);
   }
-  return { into, outOf };
+  return [into, outOf];
 }
 
 /** Columns by the longest path from a start. Nodes of a cycle (in an invalid document) come last, each in its column. */

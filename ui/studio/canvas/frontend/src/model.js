@@ -28,14 +28,16 @@ export const sameJson = (a, b) => a === b || JSON.stringify(a) === JSON.stringif
 export const contentOf = (node) => Object.fromEntries(CONTENT.filter((name) => node[name] !== undefined).map((name) => [name, node[name]]));
 export const sameContent = (a, b) => sameJson(contentOf(a), contentOf(b));
 
-/** A document from Python. A note that is also in `known` keeps its id. */
+/** A document from Python. A note that is also in `known` keeps its id. A group has only nodes that exist, and none of another group. */
 export function fromWire(document, known = []) {
   const free = [...known];
   const notes = document.notes.map((note) => {
     const at = free.findIndex((other) => sameJson(bare(other), bare(note)));
     return { ...bare(note), id: at < 0 ? newNoteId() : free.splice(at, 1)[0].id };
   });
-  return { nodes: document.nodes, edges: document.edges, layout: document.layout, notes, groups: document.groups };
+  const first = new Map(document.groups.toReversed().flatMap((group) => group.nodes.map((id) => [id, group])));
+  const groups = document.groups.map((group) => ({ ...group, nodes: group.nodes.filter((id) => document.nodes[id] && first.get(id) === group) }));
+  return { nodes: document.nodes, edges: document.edges, layout: document.layout, notes, groups: groups.filter(({ nodes }) => nodes.length) };
 }
 
 /** The document for Python: what the canvas decides, and the content of nodes that it has changed. */

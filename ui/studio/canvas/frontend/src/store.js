@@ -6,12 +6,13 @@
 // document replaces the document of the canvas only when `epoch` changes. Edits that Python had not
 // taken by then are applied to the new document and sent again. No clocks are compared.
 
-import { edgeOf, flowEdges, flowNodes, FRAME, reframed, sizes } from "./flow.js";
+import { FRAME, edgeOf, flowEdges, flowNodes, geometry, reframed, sizes } from "./flow.js";
 import { loadFrame, saveFrame } from "./frame.js";
 import { History } from "./history.js";
 import { layered } from "./layout.js";
 import { contentOf, fromWire, groupAt, isGroupId, move, sameContent, sameJson, sameTopology, toWire } from "./model.js";
 import { difference, isEmpty, rebase } from "./rebase.js";
+import { routes } from "./route.js";
 import { rememberUnsaved, load, save, takeUnsaved, whenIdle } from "./storage.js";
 
 const SELECTION_DELAY = 60;
@@ -34,6 +35,7 @@ export class CanvasStore {
     doc: EMPTY,
     nodes: [],
     edges: [],
+    routed: routes([], new Map()), // the ways of the edges around the nodes
     rules: {},
     types: {},
     categories: [],
@@ -256,8 +258,11 @@ export class CanvasStore {
   /** Make React Flow's nodes and edges from the document. */
   #draw(selected = null) {
     const edges = flowEdges(this.view, this.#allProblems);
+    const nodes = flowNodes(this.view, selected);
+    const { ends, boxes } = geometry({ ...this.view, nodes, edges });
     this.set({
-      nodes: flowNodes(this.view, selected),
+      nodes,
+      routed: routes(ends, boxes, this.view.routed),
       edges: selected ? edges.map((edge) => (edge.selected ? { ...edge, selected: false } : edge)) : edges,
       canUndo: this.#history.past.length > 0,
       canRedo: this.#history.future.length > 0,

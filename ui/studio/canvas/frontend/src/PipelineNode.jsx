@@ -10,7 +10,7 @@ import { objection } from "./rules.js";
 import { Title } from "./Title.jsx";
 import { smallPrint, stateLine, stateTitle } from "./words.js";
 
-export const StepNode = memo(function StepNode({ id, data }) {
+export const PipelineNode = memo(function PipelineNode({ id, data }) {
   const node = useView((view) => view.doc.nodes[id]);
   const type = useView((view) => view.types[view.doc.nodes[id]?.type]);
   const state = useView((view) => view.states[id]) ?? IDLE;
@@ -20,31 +20,31 @@ export const StepNode = memo(function StepNode({ id, data }) {
   const title = node.label || standard;
   const known = type ? stateLine(state) : `${node.type} is not installed`;
   const line = node.bypass ? "bypassed" : known;
-  const classes = `step state-${state.state} category-${type?.category ?? "other"}${node.bypass ? " bypassed" : ""}`;
+  const classes = `node state-${state.state} category-${type?.category ?? "other"}${node.bypass ? " bypassed" : ""}`;
   return (
     <div className={classes}>
-      <div className="step-head">
-        <span className="step-icon">
+      <div className="node-head">
+        <span className="node-icon">
           <Icon name={type?.category} size={14} />
         </span>
-        <span className="step-names">
-          <Title id={id} title={title} label={node.label ?? ""} placeholder={standard} className="step-title" />
-          <span className="step-time">{smallPrint(state)}</span>
+        <span className="node-names">
+          <Title id={id} title={title} label={node.label ?? ""} placeholder={standard} className="node-title" />
+          <span className="node-time">{smallPrint(state)}</span>
         </span>
         {problems && <Problems messages={problems} />}
         {state.state !== "idle" && (
-          <span className="step-state" title={stateTitle(state)}>
+          <span className="node-state" title={stateTitle(state)}>
             <Icon name={state.state} size={14} />
           </span>
         )}
       </div>
-      {type?.headline && <div className="step-headline">{state.headline}</div>}
-      <div className="step-line" title={line ?? undefined}>
+      {type?.headline && <div className="node-headline">{state.headline}</div>}
+      <div className="node-line" title={line ?? undefined}>
         {line}
       </div>
       <Ports id={id} title={title} ports={data.ports} />
       {state.state === "running" && (
-        <div className={`step-bar${state.progress == null ? " unsure" : ""}`}>
+        <div className={`node-bar${state.progress == null ? " unsure" : ""}`}>
           <i style={state.progress == null ? undefined : { width: `${state.progress * 100}%` }} />
         </div>
       )}
@@ -60,7 +60,7 @@ function Problems({ messages }) {
   useEffect(() => hide, []); // the tooltip must not outlive its badge
   return (
     <span
-      className="step-problems"
+      className="node-problems"
       tabIndex={0}
       role="note"
       aria-label={`${label}: ${messages.join(" ")}`}

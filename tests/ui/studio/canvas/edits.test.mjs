@@ -1,0 +1,182 @@
+// Edits of the canvas beyond nodes and edges: connecting what is added, names, bypass and groups.
+
+import assert from "node:assert/strict";
+import test from "node:test";
+import {
+  addAfterSelected, groupSelected, rename, removeSelected, toggleBypass, toggleGroup, ungroupSelected,
+} from "../../../../ui/studio/canvas/frontend/src/actions.js";
+import { importFile } from "../../../../ui/studio/canvas/frontend/src/drop.js";
+import { fromWire } from "../../../../ui/studio/canvas/frontend/src/model.js";
+import { CHAIN, Desk, EMPTY, browser, build, later } from "./desk.mjs";
+
+browser();
+
+const BELOW = { x: 0, y: 400 };
+const node = (desk, id) => desk.store.view.nodes.find((one) => one.id === id);
+const group = (...nodes) => ({ title: "Group", nodes, collapsed: false });
+
+test("a node that is added while one is selected is connected if there is one way to do that", () => {
+  const desk = new Desk();
+  desk.store.select(["c"]);
+  addAfterSelected(desk.store, "learn", BELOW);
+  later();
+  assert.deepEqual(desk.wires.at(-1), "c.table > learn.table");
+  assert.ok(desk.doc.layout.learn[0] > desk.doc.layout.c[0], "right of the selected node");
+  assert.deepEqual(desk.store.selected.ids, ["learn"], "so that the next node follows it");
+  assert.deepEqual(desk.document.edges, desk.doc.edges);
+  desk.store.undo();
+  assert.deepEqual(desk.doc, CHAIN, "one undo takes back node and edge");
+});
+
+test("it is not connected if nothing fits, if there are several ways, or if not one node is selected", () => {
+  const refused = (document, type, selected) => {
+    const desk = new Desk(document);
+    desk.store.select(selected);
+    addAfterSelected(desk.store, type, BELOW);
+    assert.deepEqual([desk.wires.length, desk.nodes.length, desk.notice], [document.edges.length, Object.keys(document.nodes).length + 1, null]);
+  };
+  refused(CHAIN, "load", ["c"]);
+  refused(CHAIN, "change", ["a", "b"]);
+  refused(CHAIN, "change", []);
+  refused(build({ s: "split" }), "learn", ["s"]);
+});
+
+test("a node is renamed in place, and an empty name gives it back the title of its type", () => {
+  const desk = new Desk();
+  rename(desk.store, "b", "  My <b>node</b> ");
+  later();
+  assert.equal(desk.document.nodes.b.label, "My <b>node</b>");
+  rename(desk.store, "b", " ");
+  later();
+  assert.deepEqual(desk.document.nodes.b, { type: "change" });
+  desk.store.undo();
+  later();
+  assert.equal(desk.document.nodes.b.label, "My <b>node</b>");
+  rename(desk.store, "b", "x".repeat(300));
+  assert.equal(desk.doc.nodes.b.label.length, 200, "as long as the engine allows");
+});
+
+test("F2 asks for the name of the one node that is selected", () => {
+  const desk = new Desk();
+  const asked = [];
+  desk.press("F2", { ui: { rename: () => () => asked.push("name") } });
+  assert.deepEqual(asked, ["name"]);
+  assert.equal(desk.press("F2", { ui: { rename: () => null } }).prevented, false);
+});
+
+test("B bypasses what is selected and lets it run again; Python gets both", () => {
+  const desk = new Desk();
+  assert.equal(desk.press("b").prevented, false, "nothing is selected");
+  desk.store.select(["a", "b"]);
+  toggleBypass(desk.store);
+  toggleBypass(desk.store);
+  assert.deepEqual(desk.doc.nodes, CHAIN.nodes);
+  desk.store.select(["b"]);
+  desk.press("b");
+  desk.store.select(["a", "b"]);
+  desk.press("b");
+  later();
+  assert.deepEqual([desk.document.nodes.a.bypass, desk.document.nodes.b.bypass, desk.document.nodes.c.bypass], [true, true, undefined]);
+  assert.match(node(desk, "a").ariaLabel, /bypassed/);
+  desk.store.undo();
+  later();
+  assert.deepEqual([desk.document.nodes.a.bypass, desk.document.nodes.b.bypass], [undefined, true]);
+});
+
+test("nodes are grouped, and the group is drawn around them", () => {
+  const desk = new Desk();
+  desk.store.select(["a", "b"]);
+  const id = groupSelected(desk.store);
+  rename(desk.store, id, "Data");
+  rename(desk.store, id, "  ");
+  later();
+  assert.deepEqual(desk.document.groups, [{ ...group("a", "b"), title: "Data" }], "a group always has a title");
+  const frame = node(desk, id);
+  assert.ok(frame.position.x < 0 && frame.position.y < 0 && frame.width > 288 + 224);
+  assert.equal(frame.zIndex < 0, true, "behind its nodes");
+  desk.store.select(["b", "c"]);
+  groupSelected(desk.store);
+  assert.deepEqual(desk.doc.groups.map(({ nodes }) => nodes), [["a"], ["b", "c"]], "a node is in one group");
+  desk.store.undo();
+  assert.deepEqual(desk.doc.groups.map(({ nodes }) => nodes), [["a", "b"]]);
+});
+
+test("a collapsed group hides its nodes and inner edges, and the other edges end at it", () => {
+  const desk = new Desk({ ...CHAIN, groups: [group("a", "b")] });
+  toggleGroup(desk.store, "group:a");
+  later();
+  assert.equal(desk.document.groups[0].collapsed, true);
+  assert.deepEqual(desk.store.view.nodes.map(({ id }) => id), ["group:a", "c"]);
+  assert.deepEqual(desk.store.view.edges.map(({ source, target }) => [source, target]), [["group:a", "c"]]);
+  assert.equal(desk.store.view.routed.ways.size, 1);
+  assert.deepEqual(desk.wires, ["a.table > b.table", "b.table > c.table"], "the document has all edges");
+  toggleGroup(desk.store, "group:a");
+  assert.equal(desk.store.view.nodes.length, 4);
+});
+
+test("a group is dragged, copied, deleted and taken apart with its nodes", () => {
+  const desk = new Desk({ ...CHAIN, groups: [{ ...group("a", "b"), collapsed: true }] });
+  desk.store.dropped([{ id: "group:a", position: { x: 32, y: 64 } }]);
+  assert.deepEqual([desk.doc.layout.a, desk.doc.layout.b, desk.doc.layout.c], [[32, 64], [320, 64], [576, 0]]);
+  desk.store.select(["group:a"]);
+  desk.press("Control+d");
+  assert.deepEqual(desk.doc.groups.at(-1).nodes, ["a-2", "b-2"]);
+  assert.deepEqual(desk.store.selected.ids, ["group:a-2"]);
+  removeSelected(desk.store);
+  assert.deepEqual(desk.nodes, ["a", "b", "c"], "a collapsed group is deleted with what it holds");
+  toggleGroup(desk.store, "group:a");
+  desk.store.select(["group:a"]);
+  desk.press("Delete");
+  assert.deepEqual([desk.nodes, desk.doc.groups], [["a", "b", "c"], []], "of an open group only the frame");
+  desk.store.undo();
+  desk.store.select(["group:a"]);
+  ungroupSelected(desk.store);
+  later();
+  assert.deepEqual([desk.document.groups, desk.store.selected.ids], [[], ["a", "b"]]);
+});
+
+test("a node that is deleted leaves its group, and a group without nodes is gone", () => {
+  const desk = new Desk({ ...CHAIN, groups: [group("a", "b")] });
+  desk.store.select(["a"]);
+  desk.press("Delete");
+  assert.deepEqual(desk.doc.groups, [group("b")]);
+  desk.store.select(["b"]);
+  desk.press("Delete");
+  assert.deepEqual(desk.doc.groups, []);
+  desk.store.undo();
+  desk.store.undo();
+  assert.deepEqual(desk.doc.groups, [group("a", "b")]);
+});
+
+test("a group of a file with unknown nodes, or nodes of another group, is drawn without them", () => {
+  const groups = [group("a", "gone"), group("a", "b"), group("gone")];
+  assert.deepEqual(fromWire({ ...CHAIN, groups }).groups, [group("a"), group("b")]);
+  assert.equal(new Desk({ ...CHAIN, groups }).store.view.nodes.length, 5);
+});
+
+test("a group that was made while Python changed the pipeline is carried over", () => {
+  const desk = new Desk();
+  desk.busy = true;
+  desk.store.select(["b", "c"]);
+  groupSelected(desk.store);
+  later();
+  desk.busy = false;
+  const { c, ...nodes } = CHAIN.nodes;
+  desk.replace({ ...EMPTY, nodes, layout: CHAIN.layout });
+  later();
+  assert.deepEqual(desk.document.groups, [group("b")]);
+});
+
+test("a pipeline file that is dropped goes to Python; anything else is refused with a reason", async () => {
+  const desk = new Desk();
+  const file = (name, text = "{}", size = text.length) => ({ name, size, text: async () => text });
+  await importFile(desk.store, [file("Mine.JSON")]);
+  assert.deepEqual(desk.asked, [["import", { name: "Mine.JSON", text: "{}" }]]);
+  for (const files of [[file("table.csv")], [file("a.json"), file("b.json")], [file("large.json", "", 6e6)]]) {
+    const before = desk.notice;
+    await importFile(desk.store, files);
+    assert.notEqual(desk.notice, before);
+    assert.equal(desk.notice.kind, "warning");
+  }
+  assert.equal(desk.asked.length, 1);
+});
