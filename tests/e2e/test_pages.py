@@ -123,8 +123,9 @@ def complaints(studio: Studio) -> Iterator[list[str]]:
 
 
 def settle(studio: Studio) -> None:
-    """Wait until the page is drawn."""
+    """Wait until the page is drawn, and all of it."""
     studio.page.wait_for_function(SETTLED)
+    assert studio.page.get_by_test_id("stException").all_inner_texts() == []
 
 
 def findings(studio: Studio) -> list[str]:

@@ -174,7 +174,9 @@ def recall_at_rates(
     figure.update_layout(barmode="group", bargap=0.2)
     figure.update_xaxes(showgrid=False, **named_ticks(titles, longest=28))
     figure.update_yaxes(
-        title="Share of the class found", range=[0, min((greatest or 1.0) * 1.1, 1.0)], tickformat=".2~%"
+        title="Share of the class found",
+        range=[0, min((greatest or 1.0) * 1.1, 1.0)],
+        tickformat=".2~%",
     )
     return figure
 
