@@ -97,7 +97,7 @@ class Tab:
         return self.node(name).locator(f'[data-port="{port}"][data-side="{side}"]')
 
     def box(self, locator: Any) -> dict[str, float]:
-        """Where it is, once it is there and does not move: the canvas may be bringing it into view."""
+        """Where it is, once it does not move: the canvas may be bringing it into view."""
 
         def still() -> dict[str, float] | None:
             before = locator.bounding_box()
