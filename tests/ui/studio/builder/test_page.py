@@ -172,6 +172,7 @@ def test_the_example_runs_once_in_a_new_workspace_also_after_a_kill_and_its_card
     supervisor = until(lambda: studio.runs.state(run.id).supervisor, 60, "the supervisor")
     os.kill(supervisor["pid"], signal.SIGKILL)
     assert finished(studio, example.id) == "interrupted"
+    assert pipeline_list.EXAMPLE_STOPPED in words(open_page())
     prepare_example(studio.runs)  # as the next start of the studio does
     until(lambda: studio.runs.state(run.id).state == "done", 60, "the rest of the run")
     prepare_example(studio.runs)
