@@ -230,7 +230,8 @@ def _last_run(pipeline: Pipeline, run: RunSummary | None) -> None:
         return
     what, figure = headline(run.report) if run.report else ("", "")
     badge = f":{tone(run.state).badge}-badge[{state_label(run.state)}]"
-    st.markdown(" ".join(part for part in (badge, f"**{plain(figure)}**", plain(what)) if part))
+    figure = f"**{plain(figure)}**" if figure else ""
+    st.markdown(" ".join(part for part in (badge, figure, plain(what)) if part))
 
 
 def _fraction(state: RunState) -> float:
