@@ -123,8 +123,9 @@ def complaints(studio: Studio) -> Iterator[list[str]]:
 
 
 def settle(studio: Studio) -> None:
-    """Wait until the page is drawn."""
+    """Wait until the page is drawn, and all of it."""
     studio.page.wait_for_function(SETTLED)
+    assert studio.page.get_by_test_id("stException").all_inner_texts() == []
 
 
 def findings(studio: Studio) -> list[str]:
@@ -175,7 +176,7 @@ def test_every_page_is_clean_and_accessible_in_both_themes(
         (f"{forest}&tab=t-SNE", page.locator(".row-maps canvas").first),
         (f"{forest}&tab=One+row", plot),
         (f"compare?runs={run_id}", plot),
-        ("data?file=sample:wine", heading("sample:wine")),
+        ("data?file=sample:wine", heading("Wine (sample)")),
         (f"models?model={MODEL}", heading(MODEL)),
     ]
     axe = files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
