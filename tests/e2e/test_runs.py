@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pytest
 
-from engine.events import EventLog
+from engine.node_types import load_catalog
+from engine.values import Report
+from engine.workspace import Workspace
 from tests.e2e.studio import Studio
 from tests.e2e.tab import PATIENCE, gone
+from tests.ui.studio.compare.lab import judged_run, pipeline
 from tests.waiting import until
+from ui.studio.session import Studio as Workshop
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 expect = playwright.expect
@@ -32,15 +35,18 @@ BRIGHT = """elements => {
 """Which elements have a bright background; the canvas turns any notation into numbers."""
 
 
-def finished_example(studio: Studio) -> str:
-    """The run of the example, which the studio made at its first start."""
-
-    def newest() -> str | None:
-        with EventLog(studio.workspace) as log:
-            rows = [row for row in log.runs() if row.name == "Deep forest"]
-        return rows[-1].id if rows else None
-
-    return str(until(newest, what="the run of the example"))
+@pytest.fixture
+def run(place: tuple[str, Workspace]) -> str:
+    """A finished run of a pipeline with labels, whose evaluation has a figure."""
+    document = pipeline(one="mart")
+    labels = {"one": "Boosted trees", "evaluate_one": "How good it is"}
+    nodes = dict(document.nodes)
+    for name, label in labels.items():
+        nodes[name] = nodes[name].model_copy(update={"label": label})
+    report = Report("evaluation", "MART", {"accuracy": 0.974, "rows": 500})
+    studio = Workshop(place[1], load_catalog())
+    document = document.model_copy(update={"nodes": nodes, "name": "Labelled"})
+    return judged_run(studio, document, evaluate_one=report)
 
 
 def open_in_flow(studio: Studio, run: str) -> Any:
@@ -62,36 +68,43 @@ def open_in_flow(studio: Studio, run: str) -> Any:
     return flow
 
 
+def chosen_node(page: Any) -> str:
+    """What the list of nodes below the graph shows."""
+    read = "box => box.innerText + [...box.querySelectorAll('input')].map(each => each.value)"
+    try:
+        return str(page.get_by_test_id("stSelectbox").first.evaluate(read, timeout=2_000))
+    except gone():
+        return ""
+
+
 def test_the_graph_of_a_run_shows_its_result_in_both_themes_and_without_streamlit_flow(
-    studio: Studio,
+    studio: Studio, run: str
 ) -> None:
-    page, run = studio.page, finished_example(studio)
+    page = studio.page
     page.emulate_media(color_scheme="dark")
     flow = open_in_flow(studio, run)
-    compare = flow.locator('.react-flow__node[data-id="compare"]')
-    expect(compare.locator(".node-title")).to_have_text("Compare")
-    expect(compare.locator(".node-headline")).to_have_text(re.compile(r"^\d+\.\d( %|\d\d)$"))
-    expect(compare.locator(".state-done, .state-cached")).to_be_visible()
-    # The component follows the theme when it gets it.
+    evaluation = flow.locator('.react-flow__node[data-id="evaluate_one"]')
+    expect(evaluation.locator(".node-title")).to_have_text("How good it is")
+    expect(evaluation.locator(".node-headline")).to_have_text("97.4 %")
+    expect(evaluation.locator(".state-done")).to_be_visible()
+    # The component gets the theme with the nodes, and again when it changes.
     parts = flow.locator("body, .react-flow, .node, .react-flow__controls-button")
     until(lambda: parts.count() > 4 and parts.evaluate_all(BRIGHT) == [], what="a dark graph")
     studio.shoot("run-dark")
 
     # A click shows the node below the graph.
-    node = page.get_by_role("combobox", name=re.compile("Node"))
-    title = flow.locator('.react-flow__node[data-id="forest"] .node-title')
-    name = title.inner_text()
-    studio.click_until(title, lambda: name in (node.first.input_value() or ""), "the node")
+    title = flow.locator('.react-flow__node[data-id="one"] .node-title')
+    studio.click_until(title, lambda: "Boosted trees" in chosen_node(page), "the node")
 
     page.emulate_media(color_scheme="light")
-    until(lambda: "node" in str(parts.evaluate_all(BRIGHT)), what="a light graph")
+    until(lambda: "state-done" in str(parts.evaluate_all(BRIGHT)), what="a light graph")
     studio.shoot("run-light")
 
     # The browser cannot load the component: the canvas draws the graph.
     page.route(COMPONENT, lambda route: route.abort())
     try:
         page.goto(f"{studio.address}/runs?run={run}")
-        expect(studio.node("compare").locator(".node-headline")).to_be_visible()
+        expect(studio.node("evaluate_one").locator(".node-headline")).to_have_text("97.4 %")
         expect(page.locator("iframe[title*=streamlit_flow]")).to_have_count(0)
         studio.shoot("run-canvas")
     finally:
