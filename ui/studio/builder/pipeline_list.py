@@ -58,9 +58,10 @@ EXAMPLE_STOPPED = (
 FIVE_STEPS = """
 1. Drag **Load data** from the list on the left onto the canvas. Choose a table in its form, or
    upload your own.
-2. Drag **Split** beside it, and draw a line from *Table* to *Table*.
-3. Drag **Deep forest** and connect *Training rows* with it. Choose learners, or keep the preset.
-4. Drag **Predict** and connect *Model* and *Test rows* with it. Then connect **Evaluate** after it.
+2. Drag **Split** beside it. It connects itself.
+3. Drag **Deep forest**, and draw a line from *Training rows* to it. Choose learners, or keep the
+   preset.
+4. Drag **Predict**, and draw a line from *Test rows* to it. Then drag **Evaluate**.
 5. Press **Run**. Click a finished node to see its output.
 """
 STYLE = Path(__file__).parents[1] / "assets" / "pipelines.css"
