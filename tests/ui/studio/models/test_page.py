@@ -10,10 +10,10 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from engine.node_types import load_catalog
+from engine.pipeline import Node, Pipeline
 from engine.pipeline_library import Library
 from engine.plan import RunOptions
 from engine.runs import Runs
-from engine.pipeline import Node, Pipeline
 from engine.workspace import Workspace
 from nodes.models.model_card import EvaluationSummary
 from tests.ui.studio.models.conftest import MODEL, ROWS
