@@ -5,7 +5,7 @@ module does what comes before and after: read and split tables, encode columns, 
 the code of the nodes, so a script gets the same figures as a run. Settings are named and checked as
 in a pipeline.
 
-- ``load``, ``split``, ``sample``, ``select_columns``, ``keep_features``  tables
+- ``load``, ``split``, ``sample``, ``select_columns``, ``sql``, ``keep_features``  tables
 - ``training_rows``   a table as an estimator needs it: matrix, class numbers, weights
 - ``model``           a trained estimator with all it needs to predict for tables
 - ``load_model``, ``predict``, ``inspect_layers``  use a model
@@ -87,6 +87,18 @@ def select_columns(table: Table, **params: Any) -> Table:
     ``params`` are those of the node *Select columns*: ``mode``, ``columns`` and ``kinds``.
     """
     return _outputs("select_columns", {"table": table}, params)["table"]  # type: ignore[no-any-return]
+
+
+def sql(*, query: str, a: Table, **tables_and_params: Any) -> Table:
+    """Return the result of an SQL query on the tables ``a``, ``b``, ``c`` and ``d``.
+
+    The parameters of the node *SQL* are ``query``, ``target`` and ``max_seconds``. Raise
+    ``BadInput`` if the query does more than read these tables.
+    """
+    tables: dict[str, Any] = {"a": a}
+    for name in ("b", "c", "d"):
+        tables[name] = tables_and_params.pop(name, None)
+    return _outputs("sql", tables, {"query": query, **tables_and_params})["table"]  # type: ignore[no-any-return]
 
 
 def keep_features(table: Table, rows: TrainingRows, kept: Sequence[bool] | np.ndarray) -> Table:
