@@ -115,11 +115,12 @@ def columns(
 ) -> Mapping[str, Columns | None]:
     """Return the columns of the result; None while those of a table in it are not known."""
     known = {port: each for port, each in inputs.items() if each is not None}
+    if not known:
+        return {"table": None}
     try:
         bound = query_columns(params.query, known, field="query")
     except UnknownTable as problem:
-        # Only a run knows whether an input is not connected, or has columns that are not known.
-        if problem.table.lower() in {port.name for port in NODE.inputs}:
+        if problem.table.lower() in inputs:
             return {"table": None}
         raise
     return {"table": result_columns(known, bound, params)}

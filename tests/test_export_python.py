@@ -108,12 +108,30 @@ def prepared() -> Parts:
     query = "SELECT a.*, b.amount / 2 AS half\nFROM a JOIN b USING (payment_id)"
     nodes = {
         "p-query": Node(type="sql", params={"query": query}),
+        "p-filter": Node(
+            type="filter-rows",
+            params={"conditions": [{"test": "at_least", "column": "amount", "value": "5"}]},
+        ),
+        "p-half": Node(type="split", params={"test_share": 0.5}),
+        "p-fill": Node(type="fill-missing", params={"categories": "value", "text": "?"}),
+        "p-both": Node(type="concatenate", params={"source_column": "part"}),
+        "p-log": Node(type="derive-column", params={"name": "log", "expression": "ln(amount + 1)"}),
+        "p-join": Node(type="join", params={"on": ["payment_id"], "suffix": " (all)"}),
         "p-save": Node(type="save-table", params={"name": "prepared", "format": "parquet"}),
     }
     edges = [
         "some.table p-query.a",
         "load.table p-query.b",
-        "p-query.table p-save.table",
+        "p-query.table p-filter.table",
+        "p-filter.table p-half.table",
+        "p-half.train p-fill.train",
+        "p-half.test p-fill.test",
+        "p-fill.train p-both.first",
+        "p-fill.test p-both.second",
+        "p-both.table p-log.table",
+        "p-log.table p-join.left",
+        "load.table p-join.right",
+        "p-join.table p-save.table",
     ]
     return nodes, edges
 

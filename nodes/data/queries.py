@@ -10,6 +10,7 @@ functions that always give the same result, because results are cached.
 - ``expression_kind``    the kind of these values before a run
 - ``converted``          a column of a result in the Arrow type of its kind
 - ``locked_connection``  DuckDB with tables, for queries of our own
+- ``errors_explained``   errors of DuckDB as messages at a field
 
 What a query may be is checked on its syntax tree, as DuckDB writes it to JSON. A part of the tree
 that is not known here is refused.
@@ -146,7 +147,7 @@ def run_query(
     Raise ``BadInput`` at ``field`` if the query is not allowed, wrong, or takes longer than
     ``seconds``; raise ``MemoryError`` if it needs more memory than this process has.
     """
-    with locked_connection(tables, seconds=seconds) as connection, _explained(field):
+    with locked_connection(tables, seconds=seconds) as connection, errors_explained(field):
         _check_query(connection, query, tables, field)
         return connection.sql(query).to_arrow_table()
 
@@ -168,7 +169,7 @@ def run_expression(expression: str, data: pa.Table, *, field: str) -> pa.Chunked
 
     Raise ``BadInput`` if the expression is not allowed or wrong.
     """
-    with locked_connection({ROWS: data}) as connection, _explained(field):
+    with locked_connection({ROWS: data}) as connection, errors_explained(field):
         _check_expression(connection, expression, field)
         return connection.sql(_expression_query(expression)).to_arrow_table().column(0)
 
@@ -210,6 +211,9 @@ def locked_connection(
         "memory_limit": f"{int(available_memory() * MEMORY_SHARE)}MB",
         "max_execution_time": int(seconds * 1000),
         "temp_directory": "",
+        # A division by zero is a missing value, not infinity.
+        "ieee_floating_point_ops": False,
+        "error_on_division_by_zero": False,
         "autoinstall_known_extensions": False,
         "autoload_known_extensions": False,
         "allow_community_extensions": False,
@@ -229,7 +233,7 @@ def locked_connection(
 
 
 @contextmanager
-def _explained(field: str) -> Iterator[None]:
+def errors_explained(field: str) -> Iterator[None]:
     """Turn errors of DuckDB into ``BadInput`` at a field, or into ``MemoryError``."""
     import duckdb
 
@@ -290,7 +294,24 @@ def converted(column: pa.ChunkedArray, kind: Kind, levels: pa.Array | None) -> p
         # Sums of integers: DuckDB counts with 128 bits.
         with suppress(pa.ArrowInvalid):
             column = column.cast(pa.int64())
-    return infer_type(column, "", ())
+    return _with_empty_gaps(infer_type(column, "", ()))
+
+
+def _with_empty_gaps(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return the column with zeros behind its missing values.
+
+    DuckDB leaves there what the memory held before. The same result must have the same bytes.
+    """
+    import pyarrow as pa
+
+    if not column.null_count:
+        return column
+    kind, chunks = column.type, []
+    zero = pa.scalar(False) if pa.types.is_boolean(kind) else pa.scalar(0).cast(kind)
+    for chunk in column.chunks:
+        filled = chunk.fill_null(zero).to_numpy(zero_copy_only=False)
+        chunks.append(pa.array(filled, kind, mask=chunk.is_null().to_numpy(zero_copy_only=False)))
+    return pa.chunked_array(chunks, kind)
 
 
 def _with_levels(codes: pa.ChunkedArray, levels: pa.Array) -> pa.ChunkedArray:
@@ -512,7 +533,7 @@ def _bound_columns(
 
     ``what`` is ``query`` or ``expression``, and is also the setting that has the text.
     """
-    with locked_connection({}) as connection, _explained(what):
+    with locked_connection({}) as connection, errors_explained(what):
         for name, columns in tables.items():
             _check_case([column for column, _ in columns])
             types = [f"{quoted(column)} {KIND_TYPES[kind]}" for column, kind in columns]
