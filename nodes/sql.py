@@ -69,9 +69,9 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: SqlParams) -> dict[str
     result = run_query(params.query, rows, seconds=params.max_seconds, field="query")
     require_rows(result, "the query returns no rows; change its conditions", field="query")
     ctx.progress(0.9, "converting the result")
-    data = []
-    for column, values in zip(columns, result.columns, strict=True):
-        data.append(converted(values, column.kind, _levels(rows, column.name)))
+    levels = [_levels(rows, column.name) for column in columns]
+    kinds = [column.kind for column in columns]
+    data = list(ctx.executor.map(converted, result.columns, kinds, levels))
     ctx.log(f"{result.num_rows:,} rows, {result.num_columns:,} columns")
     names = [column.name for column in columns]
     return {"table": table_with_roles(pa.table(data, names=names), columns)}

@@ -22,7 +22,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from engine import sandbox
@@ -366,7 +366,7 @@ def _check_query(
                     "tables",
                     field=field,
                 )
-    _check_functions(connection, parts, field)
+    _check_functions(parts, field)
 
 
 def _check_expression(connection: duckdb.DuckDBPyConnection, expression: str, field: str) -> None:
@@ -381,7 +381,7 @@ def _check_expression(connection: duckdb.DuckDBPyConnection, expression: str, fi
         raise BadInput("write one expression, such as amount / items", field=field)
     parts = list(_parts(selected))
     _check_parts(parts, EXPRESSIONS, field)
-    _check_functions(connection, parts, field, of_one_row=True)
+    _check_functions(parts, field, of_one_row=True)
 
 
 def _parts(tree: Any) -> Iterator[dict[str, Any]]:
@@ -431,36 +431,42 @@ def _check_table(
 
 
 def _check_functions(
-    connection: duckdb.DuckDBPyConnection,
-    parts: Sequence[Mapping[str, Any]],
-    field: str,
-    *,
-    of_one_row: bool = False,
+    parts: Sequence[Mapping[str, Any]], field: str, *, of_one_row: bool = False
 ) -> None:
     """Raise ``BadInput`` for functions whose result changes, or that need several rows."""
     names = {part["function_name"].lower() for part in parts if part.get("class") == "FUNCTION"}
     for part in parts:
         if part.get("class") == "COLUMN_REF" and len(part["column_names"]) == 1:
             names |= CLOCKS & {part["column_names"][0].lower()}
-    found = connection.execute(
-        "SELECT function_name, function_type, stability FROM duckdb_functions() "
-        "WHERE list_contains(?, function_name) ORDER BY ALL",
-        [sorted(names)],
-    ).fetchall()
+    changing, of_rows = _special_functions()
+    for name in sorted(names & changing):
+        raise BadInput(
+            f"the function '{name}' cannot be used: its result may be another one each time",
+            field=field,
+        )
+    for name in sorted(names & of_rows if of_one_row else ()):
+        raise BadInput(
+            f"the function '{name}' needs several rows, and an expression sees one row; use an SQL "
+            "node",
+            field=field,
+        )
+
+
+@cache
+def _special_functions() -> tuple[frozenset[str], frozenset[str]]:
+    """Return the functions whose result may change, and those that need several rows."""
+    with locked_connection({}) as connection:
+        found = connection.execute(
+            "SELECT function_name, stability, function_type FROM duckdb_functions()"
+        ).fetchall()
     # This one is a macro, which has no stability of its own.
-    found += [(name, "macro", "VOLATILE") for name in names & {*CLOCKS, "pg_sleep"}]
-    for name, kind, stability in found:
+    changing, of_rows = {*CLOCKS, "pg_sleep"}, set()
+    for name, stability, kind in found:
         if stability not in (None, "CONSISTENT"):
-            raise BadInput(
-                f"the function '{name}' cannot be used: its result may be another one each time",
-                field=field,
-            )
-        if of_one_row and kind in ("aggregate", "window"):
-            raise BadInput(
-                f"the function '{name}' needs several rows, and an expression sees one row; use "
-                "an SQL node",
-                field=field,
-            )
+            changing.add(name)
+        if kind in ("aggregate", "window"):
+            of_rows.add(name)
+    return frozenset(changing), frozenset(of_rows)
 
 
 # Columns before a run
