@@ -13,6 +13,8 @@ from __future__ import annotations
 import os
 import statistics
 import tempfile
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import duckdb
@@ -26,7 +28,7 @@ from engine.workspace import Files
 from nodes.sql import NODE, SqlParams
 
 ROWS = 2_000_000
-REPEATS = 7
+REPEATS = 12
 LIMIT = 1.3
 QUERIES = {
     "filter": "SELECT * FROM a WHERE x0 > 0",
@@ -70,11 +72,17 @@ def main() -> None:
             params = SqlParams(query=query)
             inputs = {"a": table, "b": None, "c": None, "d": None}
             times: dict[str, list[float]] = {"node": [], "one": [], "all": []}
-            # In turn, so that a busy machine slows all of them down.
-            for _ in range(REPEATS):
-                times["node"].append(seconds(lambda i=inputs, p=params: NODE.run(context, i, p)))
-                times["one"].append(seconds(lambda q=query: alone(table.data, q, 1)))
-                times["all"].append(seconds(lambda q=query: alone(table.data, q, threads)))
+            actions: dict[str, Callable[[], object]] = {
+                "node": partial(NODE.run, context, inputs, params),
+                "one": partial(alone, table.data, query, 1),
+                "all": partial(alone, table.data, query, threads),
+            }
+            # In turn, so that a busy machine slows all of them down. Each is the first as often as
+            # the others: that one has to get new memory from the system.
+            for number in range(REPEATS):
+                start = number % len(actions)
+                for key in [*actions, *actions][start : start + len(actions)]:
+                    times[key].append(seconds(actions[key]))
             medians = {key: statistics.median(each) for key, each in times.items()}
             for key, value in medians.items():
                 totals[key] += value
