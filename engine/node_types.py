@@ -241,6 +241,8 @@ NodeFunction = Callable[[NodeContext, dict[str, Any], Any], dict[str, Any]]
 ColumnRule = Callable[[Mapping[str, Columns | None], Any], Mapping[str, Columns | None]]
 """``output_columns(inputs, params)``: the columns of each output, ``None`` if not known yet.
 
+``inputs`` has the columns of each input, or ``None``. An input that is not connected and not
+required is left out.
 The columns of predictions are those of the rows they were made for. A rule raises ``BadInput`` if
 the node cannot use the columns of its inputs: that is a problem of the pipeline, reported before
 anything runs.

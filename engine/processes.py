@@ -109,10 +109,8 @@ def limit_memory(megabytes: int) -> None:
     """Limit the memory that this process allocates; memory-mapped files do not count."""
     import resource
 
-    status = Path("/proc/self/status").read_text()
-    # A forked process shares this memory with its parent: it must not count.
-    born_with = int(status.split("VmData:")[1].split()[0]) * 1024
-    limit = born_with + megabytes * 1_000_000
+    # A forked process shares the memory that it has with its parent: it must not count.
+    limit = _allocated_bytes() + megabytes * 1_000_000
     resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
     # If the whole machine runs out of memory, the kernel should kill this process, not the studio.
     with contextlib.suppress(OSError):
@@ -138,6 +136,22 @@ def usable_memory() -> int:
         if limit.is_file() and (text := limit.read_text().strip()).isdigit():
             total = min(total, int(text))
     return int(total * MEMORY_SHARE / 1_000_000)
+
+
+def available_memory() -> int:
+    """Return the megabytes that this process may still allocate, by its own limit if it has one."""
+    import resource
+
+    limit, _ = resource.getrlimit(resource.RLIMIT_DATA)
+    if limit == resource.RLIM_INFINITY:
+        return usable_memory()
+    return min(max(limit - _allocated_bytes(), 0) // 1_000_000, usable_memory())
+
+
+def _allocated_bytes() -> int:
+    """Return the bytes that this process has allocated, as its memory limit counts them."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("VmData:")[1].split()[0]) * 1024
 
 
 def _status(pid: int) -> list[str]:

@@ -102,7 +102,7 @@ def _run_problems(
         if output.digest != second[port].digest:
             yield f"its output '{port}' differs between two runs with the same inputs"
     if node_type.output_columns:
-        known = {port.name: _columns(inputs.get(port.name)) for port in node_type.inputs}
+        known = {name: _columns(value) for name, value in inputs.items() if value is not None}
         columns = node_type.output_columns(known, params)
         for port in promised & set(columns):
             known_columns, value = columns[port], values[port]

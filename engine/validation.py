@@ -605,7 +605,10 @@ class ColumnPropagation:
 
     def _output_columns(self, name: str, node_type: NodeType) -> PortColumns:
         """Return the columns of a node's outputs, if they are the same in all branches."""
-        inputs = {port.name: self._input_columns(name, port) for port in node_type.inputs}
+        inputs = {}
+        for port in node_type.inputs:
+            if port.required or PortRef(name, port.name) in self.sources:
+                inputs[port.name] = self._input_columns(name, port)
         branches = self._params(name)
         by_branch = [self._apply_rule(name, node_type, inputs, params) for params in branches]
         if by_branch and all(columns == by_branch[0] for columns in by_branch):

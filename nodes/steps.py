@@ -6,6 +6,8 @@ the code of the nodes, so a script gets the same figures as a run. Settings are 
 in a pipeline.
 
 - ``load``, ``split``, ``sample``, ``select_columns``, ``keep_features``  tables
+- ``filter_rows``, ``fill_missing``, ``derive_column``, ``join``, ``concatenate``, ``sql``  more of
+  them
 - ``training_rows``   a table as an estimator needs it: matrix, class numbers, weights
 - ``model``           a trained estimator with all it needs to predict for tables
 - ``load_model``, ``predict``, ``inspect_layers``  use a model
@@ -89,6 +91,65 @@ def select_columns(table: Table, **params: Any) -> Table:
     ``params`` are those of the node *Select columns*: ``mode``, ``columns`` and ``kinds``.
     """
     return _outputs("select_columns", {"table": table}, params)["table"]  # type: ignore[no-any-return]
+
+
+def sql(*, query: str, a: Table, **tables_and_params: Any) -> Table:
+    """Return the result of an SQL query on the tables ``a``, ``b``, ``c`` and ``d``.
+
+    The parameters of the node *SQL* are ``query``, ``target`` and ``max_seconds``. Raise
+    ``BadInput`` if the query does more than read these tables.
+    """
+    tables: dict[str, Any] = {"a": a}
+    for name in ("b", "c", "d"):
+        tables[name] = tables_and_params.pop(name, None)
+    return _outputs("sql", tables, {"query": query, **tables_and_params})["table"]  # type: ignore[no-any-return]
+
+
+def derive_column(table: Table, name: str, expression: str, **params: Any) -> Table:
+    """Return the table with one more column, computed by an expression of SQL.
+
+    ``params`` are those of the node *Derive column*: ``role`` and ``replaces``.
+    """
+    params = {"name": name, "expression": expression, **params}
+    return _outputs("derive_column", {"table": table}, params)["table"]  # type: ignore[no-any-return]
+
+
+def filter_rows(table: Table, **params: Any) -> Table:
+    """Return the rows that meet conditions, or the others.
+
+    ``params`` are those of the node *Filter rows*: ``conditions``, ``match`` and ``mode``.
+    """
+    return _outputs("filter_rows", {"table": table}, params)["table"]  # type: ignore[no-any-return]
+
+
+def fill_missing(
+    train: Table, *, validation: Table | None = None, test: Table | None = None, **params: Any
+) -> tuple[Table, Table, Table]:
+    """Return training, validation and test rows, filled with values of the training rows.
+
+    A part that is not given has no rows. ``params`` are those of the node *Fill missing values*,
+    such as ``columns`` and ``numbers``.
+    """
+    inputs = {"train": train, "validation": validation, "test": test}
+    parts = _outputs("fill_missing", inputs, params)
+    return parts["train"], parts["validation"], parts["test"]
+
+
+def join(left: Table, right: Table, **params: Any) -> Table:
+    """Return the rows of one table with the columns of the rows of another with equal keys.
+
+    ``params`` are those of the node *Join*, such as ``on``, ``unmatched`` and ``several``.
+    """
+    return _outputs("join", {"left": left, "right": right}, params)["table"]  # type: ignore[no-any-return]
+
+
+def concatenate(*tables: Table, **params: Any) -> Table:
+    """Return the rows of two to four tables below one another.
+
+    ``params`` are those of the node *Concatenate*: ``columns`` and ``source_column``.
+    """
+    inputs = dict(zip(("first", "second", "third", "fourth"), tables, strict=False))
+    return _outputs("concatenate", inputs, params)["table"]  # type: ignore[no-any-return]
 
 
 def keep_features(table: Table, rows: TrainingRows, kept: Sequence[bool] | np.ndarray) -> Table:

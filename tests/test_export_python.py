@@ -103,6 +103,39 @@ def payments(rows: int, learners: Learners) -> Parts:
     return nodes | compared_nodes, edges + compared_edges
 
 
+def prepared() -> Parts:
+    """Nodes and edges that prepare tables; the result is saved."""
+    query = "SELECT a.*, b.amount / 2 AS half\nFROM a JOIN b USING (payment_id)"
+    nodes = {
+        "p-query": Node(type="sql", params={"query": query}),
+        "p-filter": Node(
+            type="filter-rows",
+            params={"conditions": [{"test": "at_least", "column": "amount", "value": "5"}]},
+        ),
+        "p-half": Node(type="split", params={"test_share": 0.5}),
+        "p-fill": Node(type="fill-missing", params={"categories": "value", "text": "?"}),
+        "p-both": Node(type="concatenate", params={"source_column": "part"}),
+        "p-log": Node(type="derive-column", params={"name": "log", "expression": "ln(amount + 1)"}),
+        "p-join": Node(type="join", params={"on": ["payment_id"], "suffix": " (all)"}),
+        "p-save": Node(type="save-table", params={"name": "prepared", "format": "parquet"}),
+    }
+    edges = [
+        "some.table p-query.a",
+        "load.table p-query.b",
+        "p-query.table p-filter.table",
+        "p-filter.table p-half.table",
+        "p-half.train p-fill.train",
+        "p-half.test p-fill.test",
+        "p-fill.train p-both.first",
+        "p-fill.test p-both.second",
+        "p-both.table p-log.table",
+        "p-log.table p-join.left",
+        "load.table p-join.right",
+        "p-join.table p-save.table",
+    ]
+    return nodes, edges
+
+
 def digits() -> Parts:
     """Nodes and edges on digits, which have ten classes."""
     nodes = {
@@ -152,13 +185,17 @@ def every_node_type(*parts: Parts, inspected: str, rows: str) -> Pipeline:
 
 def tiny() -> Pipeline:
     return every_node_type(
-        payments(1000, TINY_LEARNERS), inspected="pay-deep-forest", rows="split.test"
+        payments(1000, TINY_LEARNERS), prepared(), inspected="pay-deep-forest", rows="split.test"
     )
 
 
 def full() -> Pipeline:
     return every_node_type(
-        payments(3000, LEARNERS), digits(), inspected="digit-deep-forest", rows="halves.test"
+        payments(3000, LEARNERS),
+        prepared(),
+        digits(),
+        inspected="digit-deep-forest",
+        rows="halves.test",
     )
 
 
@@ -279,6 +316,8 @@ def test_a_script_of_every_node_type_finds_the_figures_of_the_run(
         ["amount"]
     )
     assert scores.column_names == same_scores.column_names
+    tables = [read_table(at / "exports/prepared.parquet") for at in (elsewhere, sylva.workspace)]
+    assert tables[0].equals(tables[1])
     mine, theirs = (
         json.loads((at / "models/kept/model.json").read_text())
         for at in (elsewhere, sylva.workspace)

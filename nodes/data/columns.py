@@ -6,17 +6,21 @@
 - ``drop_missing_target``     the rows that have a class
 - ``check_classes``           the target has classes to learn
 - ``check_roles``             weights can weigh, times have an order, and a row has one group
+- ``with_single_roles``       columns of several tables, with one target at most
+- ``table_with_roles``        a table whose columns have these roles
+- ``require_rows``            a node has not dropped every row
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import BadInput
-from engine.node_types import Columns, Role
+from engine.node_types import Column, Columns, Role
 from engine.text import listed, suggest
-from engine.values import kind_of
+from engine.values import Table, kind_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -147,3 +151,40 @@ def check_roles(data: pa.Table, roles: Mapping[str, Role]) -> None:
                 f"some weights in '{name}' are missing or below zero; correct them in the file",
                 field="roles",
             )
+
+
+# Columns of several tables
+
+
+SINGLE_ROLES = ("target", "weight", "group")
+"""Roles that only one column of a table can have."""
+
+
+def with_single_roles(columns: Iterable[Column]) -> Columns:
+    """Return columns of which one at most is the target, the weight or the group.
+
+    The first keeps its role. Another one is ignored: as a feature, a second target could give the
+    first one away.
+    """
+    taken: set[Role] = set()
+    kept = []
+    for column in columns:
+        if column.role in taken:
+            column = replace(column, role="ignore")
+        if column.role in SINGLE_ROLES:
+            taken.add(column.role)
+        kept.append(column)
+    return tuple(kept)
+
+
+def table_with_roles(data: pa.Table, columns: Columns) -> Table:
+    """Return a table whose columns have these roles."""
+    target = next((column.name for column in columns if column.role == "target"), None)
+    others = [column for column in columns if column.role not in ("target", "feature")]
+    return Table(data, target, {column.name: column.role for column in others})
+
+
+def require_rows(data: pa.Table, problem: str, *, field: str | None = None) -> None:
+    """Raise ``BadInput`` with the problem if a table has no rows."""
+    if data.num_rows == 0:
+        raise BadInput(problem, field=field)

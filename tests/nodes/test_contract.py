@@ -22,6 +22,8 @@ from .conftest import MODELS
 QUICK: dict[str, dict[str, Any]] = {
     **{name: params for name, (_, params) in MODELS.items()},
     "feature-selection": {"trees": 5},
+    "derive-column": {"name": "sum", "expression": "pixel_2_3 + pixel_3_3"},
+    "join": {"on": ["pixel_2_3", "pixel_3_3"], "several": "first"},
     "load-model": {"name": "kept"},
     "inspect-layers": {"rows": 50, "perplexity": 5.0},
     "save-model": {"name": "kept"},
