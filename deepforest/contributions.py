@@ -1,0 +1,133 @@
+"""Carry contributions of columns from one function to the next, so that their sum stays exact.
+
+Contributions are arrays, rows × (columns + 1) × outputs. The last entry of a row is the base value;
+base value and contributions add up to the output. Each function here takes the contributions to a
+value and returns those to a function of it.
+
+- ``through_softmax``      scores of classes → probabilities
+- ``through_tempering``    probabilities → sharper or flatter ones (``arithmetic.temper``)
+- ``through_normalising``  numbers from 0 → the same divided by their sum
+- ``passed_back``          contributions of class vectors → of the columns they were made from
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .arithmetic import LEAST_PROBABILITY, class_probabilities
+
+Array = npt.NDArray[Any]
+
+CLOSE = 1e-4
+"""Between values that are closer the slope of a curve is taken in place of that of its secant."""
+SOFTMAX_POINTS = 32
+INCOHERENT = 0.1
+"""Below this share of their sum in the sum of their sizes, contributions largely cancel out."""
+
+
+def through_softmax(parts: Array) -> Array:
+    """Return contributions to probabilities from those to the scores of the classes.
+
+    A single score is the logit of the second of two classes. Each contribution is multiplied by the
+    mean slope of the softmax on the straight way from the base scores to those of the row.
+    """
+    if parts.shape[2] == 2:
+        parts = parts[:, :, 1:] - parts[:, :, :1]
+    if parts.shape[2] == 1:
+        return _through_sigmoid(parts[:, :, 0])
+    base, change = parts[:, -1], parts[:, :-1].sum(axis=1)
+    points, weights = np.polynomial.legendre.leggauss(SOFTMAX_POINTS)
+    # slopes[row, d, c] is the mean of ∂p_c/∂s_d = p_c·([c = d] − p_d).
+    n_rows, n_classes = base.shape
+    slopes = np.zeros((n_rows, n_classes, n_classes))
+    for point, weight in zip((points + 1) / 2, weights / 2, strict=True):
+        p = class_probabilities(base + point * change)
+        slopes -= weight * p[:, :, None] * p[:, None, :]
+        slopes[:, range(n_classes), range(n_classes)] += weight * p
+    result = np.empty_like(parts)
+    np.matmul(parts[:, :-1], slopes, out=result[:, :-1])
+    result[:, -1] = class_probabilities(base)
+    return _closed(result, class_probabilities(base + change))
+
+
+def _through_sigmoid(parts: Array) -> Array:
+    """Return contributions to the probabilities of two classes from those to one logit."""
+    base, change = parts[:, -1], parts[:, :-1].sum(axis=1)
+    before, after = class_probabilities(base[:, None]), class_probabilities((base + change)[:, None])
+    middle = class_probabilities((base + change / 2)[:, None])
+    slope = middle[:, 0] * middle[:, 1]
+    far = np.abs(change) > CLOSE
+    np.divide(after[:, 1] - before[:, 1], change, out=slope, where=far)
+    result = np.empty((*parts.shape, 2))
+    result[:, :-1, 1] = parts[:, :-1] * slope[:, None]
+    result[:, :-1, 0] = -result[:, :-1, 1]
+    result[:, -1] = before
+    return result
+
+
+def through_tempering(parts: Array, temperature: float) -> Array:
+    """Return contributions to probabilities in proportion to p ** (1 / temperature)."""
+    if temperature == 1.0:
+        return parts
+    base = parts[:, -1]
+    after = base + parts[:, :-1].sum(axis=1)
+    low = np.maximum(base, LEAST_PROBABILITY)
+    high = np.maximum(after, LEAST_PROBABILITY)
+    # The secant of the logarithm; ``temper`` does not go below LEAST_PROBABILITY.
+    change = after - base
+    slope = np.where((low > LEAST_PROBABILITY) | (high > LEAST_PROBABILITY), 2 / (low + high), 0.0)
+    far = np.abs(change) > CLOSE * np.minimum(low, high)
+    np.divide(np.log(high / low), change, out=slope, where=far)
+    logs = np.empty_like(parts)
+    logs[:, :-1] = parts[:, :-1] * slope[:, None] / temperature
+    logs[:, -1] = np.log(low) / temperature
+    return through_softmax(logs)
+
+
+def through_normalising(parts: Array) -> Array:
+    """Return contributions to u / Σu from those to u, numbers from 0 with a positive sum."""
+    base = parts[:, -1]
+    total = parts.sum(axis=(1, 2))
+    shares = base / base.sum(axis=1, keepdims=True)
+    # u_c / T − b_c / B = (Δu_c − (b_c / B)·ΔT) / T
+    result = parts - shares[:, None] * parts.sum(axis=2, keepdims=True)
+    result /= total[:, None, None]
+    result[:, -1] = shares
+    return result
+
+
+def passed_back(of_vectors: Array, parts: Array) -> Array:
+    """Return the contributions of columns, by way of vectors that were made from them.
+
+    ``of_vectors`` are contributions of the vectors to outputs, rows × vectors × outputs;
+    ``parts`` those of the columns to the vectors, rows × (columns + 1) × vectors. What a vector
+    contributes is divided among the columns in proportion to their contributions to it, with their
+    signs (the rescale rule of DeepSHAP). The closer these come to cancelling out, the more it is
+    divided by their sizes alone, since the shares with signs grow without limit. What a vector
+    contributes that no column contributes to goes to the base value.
+    """
+    own = parts[:, :-1]
+    size = np.abs(own)
+    total = size.sum(axis=1)  # rows × vectors
+    scale = np.divide(1.0, total, out=np.zeros_like(total), where=total > 0)
+    coherence = own.sum(axis=1) * scale  # from −1 to 1
+    signed = coherence / (np.square(coherence) + INCOHERENT**2)
+    plain = 1 - coherence * signed
+    shares = own * (signed * scale)[:, None] + size * (plain * scale)[:, None]
+    result = np.zeros((len(parts), parts.shape[1], of_vectors.shape[2]))
+    np.matmul(shares, of_vectors, out=result[:, :-1])
+    result[:, -1] = ((total == 0)[:, :, None] * of_vectors).sum(axis=1)
+    return result
+
+
+def _closed(parts: Array, output: Array) -> Array:
+    """Return the parts with what rounding has left of ``output`` divided among them by size."""
+    sizes = np.abs(parts[:, :-1])
+    total = sizes.sum(axis=1)
+    missing = output - parts.sum(axis=1)
+    share = np.divide(missing, total, out=np.zeros_like(total), where=total > 0)
+    parts[:, :-1] += sizes * share[:, None]
+    return parts
