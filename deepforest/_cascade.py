@@ -206,10 +206,11 @@ class ContributionPass(CascadePass):
     ) -> None:
         super().__init__(cascades, values, strategy, n_outputs, augment, room)
         self.parts = np.zeros((len(values), values.shape[1] + 1, n_outputs))
-        # By cascade: of the vectors that the next layer sees, and of the output of each layer.
-        self._vector_parts: list[Array | None] = [None] * len(cascades)
+        # By cascade, contributions to: each learner's vectors in the present layer, the vectors that
+        # the next layer sees, and the output of each layer (mdDF).
+        self._learner_parts: list[list[Array]] = [[] for _ in cascades]
+        self._vector_parts: list[list[Array]] = [[] for _ in cascades]
         self._layer_parts: list[list[Array]] = [[] for _ in cascades]
-        self._learner_parts: list[list[Array] | None] = [None] * len(cascades)
 
     def apply(
         self, layers: Sequence[Layer], needed: Sequence[bool] | None = None
@@ -236,27 +237,29 @@ class ContributionPass(CascadePass):
 
     def _vectors(self, number: int, layer: Layer, known: dict[int, Array] | None) -> Array:
         vectors = super()._vectors(number, layer, known)
-        features, before = self.features[number], self._vector_parts[number]
-        by_learner = layer.contributions(features)
-        if features.vectors is not None:
-            assert before is not None
-            by_learner = [self._to_raw(own, features, before) for own in by_learner]
+        features, by_learner = self.features[number], []
+        for own in layer.contributions(features):
+            raw = own if features.vectors is None else self._to_raw(own, number)
+            by_learner.append(raw)
         self._learner_parts[number] = by_learner
         return vectors
 
-    def _to_raw(self, own: Array, features: Features, before: Array) -> Array:
+    def _to_raw(self, own: Array, number: int) -> Array:
         """Return contributions of the raw columns from those of all that the layer sees."""
-        n_raw = features.n_raw
-        result = passed_back(own[:, n_raw:-1], before)
-        result[:, :n_raw] += own[:, :n_raw]
-        result[:, -1] += own[:, -1]
+        n_raw, n_outputs = self.features[number].n_raw, own.shape[2]
+        before = self._vector_parts[number]
+        result = np.zeros_like(before[0])
+        result[:, :n_raw] = own[:, :n_raw]
+        result[:, -1] = own[:, -1]
+        for place, parts in enumerate(before):
+            first = n_raw + place * n_outputs
+            result += passed_back(own[:, first : first + n_outputs].sum(axis=1), parts)
         return result
 
     def _combine_parts(self, number: int, layer: Layer) -> Array:
         """Return the contributions to the output of one cascade, and prepare the next layer."""
-        by_learner = self._learner_parts[number]
-        self._learner_parts[number] = None
-        if by_learner is None:  # the layer was not needed
+        by_learner, self._learner_parts[number] = self._learner_parts[number], []
+        if not by_learner:  # the layer was not needed
             n_columns = len(self.cascades[number].categorical) + 1
             shape = (len(self.rows), n_columns, self.output.shape[1])
             by_learner = [np.zeros(shape)] * len(layer.models)
@@ -264,15 +267,13 @@ class ContributionPass(CascadePass):
         if layer.alphas is not None:
             self._layer_parts[number].append(output)
             output = weighted_sum(layer.alphas, self._layer_parts[number])
-        if self.strategy.passes_output:
-            self._vector_parts[number] = output
-        else:
-            self._vector_parts[number] = np.concatenate(by_learner, axis=2)
+        self._vector_parts[number] = [output] if self.strategy.passes_output else by_learner
         return output
 
     def _keep(self, stay: Array) -> None:
         super()._keep(stay)
-        self._vector_parts = [None if each is None else each[stay] for each in self._vector_parts]
+        for by_learner in self._vector_parts:
+            by_learner[:] = [parts[stay] for parts in by_learner]
 
 
 def raw_importances(cascade: FittedCascade, strategy: LayerStrategy, augment: str) -> Array:

@@ -7,7 +7,7 @@ value and returns those to a function of it.
 - ``through_softmax``      scores of classes → probabilities
 - ``through_tempering``    probabilities → sharper or flatter ones (``arithmetic.temper``)
 - ``through_normalising``  numbers from 0 → the same divided by their sum
-- ``passed_back``          contributions of class vectors → of the columns they were made from
+- ``passed_back``          contributions of a class vector → of the columns it was made from
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ Array = npt.NDArray[Any]
 CLOSE = 1e-4
 """Between values that are closer the slope of a curve is taken in place of that of its secant."""
 SOFTMAX_POINTS = 32
-INCOHERENT = 0.1
-"""Below this share of their sum in the sum of their sizes, contributions largely cancel out."""
+INCOHERENT = 0.15
+"""Contributions whose sum is less than this share of the sum of their sizes largely cancel out."""
 
 
 def through_softmax(parts: Array) -> Array:
@@ -99,27 +99,27 @@ def through_normalising(parts: Array) -> Array:
     return result
 
 
-def passed_back(of_vectors: Array, parts: Array) -> Array:
-    """Return the contributions of columns, by way of vectors that were made from them.
+def passed_back(total: Array, parts: Array) -> Array:
+    """Return the contributions of columns, by way of a class vector that was made from them.
 
-    ``of_vectors`` are contributions of the vectors to outputs, rows × vectors × outputs;
-    ``parts`` those of the columns to the vectors, rows × (columns + 1) × vectors. What a vector
-    contributes is divided among the columns in proportion to their contributions to it, with their
-    signs (the rescale rule of DeepSHAP). The closer these come to cancelling out, the more it is
-    divided by their sizes alone, since the shares with signs grow without limit. What a vector
-    contributes that no column contributes to goes to the base value.
+    ``total`` is what the vector contributes to each output, rows × outputs; ``parts`` are the
+    contributions of the columns to the vector. The total is divided among the columns in proportion
+    to their contributions to the same output, with their signs (the rescale rule of DeepSHAP). The
+    closer these come to cancelling out, the more it is divided by their sizes alone, since the
+    shares with signs grow without limit. If no column contributes to the vector, the total goes to
+    the base value.
     """
     own = parts[:, :-1]
     size = np.abs(own)
-    total = size.sum(axis=1)  # rows × vectors
-    scale = np.divide(1.0, total, out=np.zeros_like(total), where=total > 0)
-    coherence = own.sum(axis=1) * scale  # from −1 to 1
+    sum_of_sizes = size.sum(axis=1)
+    exists = sum_of_sizes > 0
+    per_size = np.divide(total, sum_of_sizes, out=np.zeros_like(total), where=exists)
+    coherence = own.sum(axis=1) / np.where(exists, sum_of_sizes, 1.0)  # from −1 to 1
     signed = coherence / (np.square(coherence) + INCOHERENT**2)
     plain = 1 - coherence * signed
-    shares = own * (signed * scale)[:, None] + size * (plain * scale)[:, None]
-    result = np.zeros((len(parts), parts.shape[1], of_vectors.shape[2]))
-    np.matmul(shares, of_vectors, out=result[:, :-1])
-    result[:, -1] = ((total == 0)[:, :, None] * of_vectors).sum(axis=1)
+    result = np.empty_like(parts)
+    result[:, :-1] = own * (signed * per_size)[:, None] + size * (plain * per_size)[:, None]
+    result[:, -1] = np.where(exists, 0.0, total)
     return result
 
 
