@@ -254,6 +254,10 @@ class ContributionPass(CascadePass):
         for place, parts in enumerate(before):
             first = n_raw + place * n_outputs
             result += passed_back(own[:, first : first + n_outputs].sum(axis=1), parts)
+        if n_outputs > 1:
+            # What a column adds to one class it takes from others. The sums over the columns stay,
+            # because they add up to 0 over the classes too.
+            result[:, :-1] -= result[:, :-1].mean(axis=2, keepdims=True)
         return result
 
     def _combine_parts(self, number: int, layer: Layer) -> Array:
