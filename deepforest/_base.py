@@ -379,8 +379,11 @@ class BaseCascade(TransformerMixin, TabularEstimator):  # type: ignore[misc]
         check_is_fitted(self, "cascades_")
         return len(self.cascades_[0].layers)
 
-    def _pass(self, values: Array, kind: type[Pass] = CascadePass) -> Pass:
+    def _pass(self, values: Array) -> CascadePass:
         """Return rows before the first layer."""
+        return self._start_pass(CascadePass, values)
+
+    def _start_pass(self, kind: type[Pass], values: Array) -> Pass:
         strategy = self._strategy()
         room = strategy.n_next_features(self.n_learners_, self.n_outputs_)
         return kind(self.cascades_, values, strategy, self.n_outputs_, self.augment, room)
@@ -425,7 +428,7 @@ class BaseCascade(TransformerMixin, TabularEstimator):  # type: ignore[misc]
         out = np.empty((len(values), values.shape[1] + 1, self.n_outputs_))
 
         def explain(block: slice) -> Array:
-            passing = self._pass(values[block], ContributionPass)
+            passing = self._start_pass(ContributionPass, values[block])
             passing.to_the_end()
             return passing.contributions()
 
@@ -437,7 +440,7 @@ class BaseCascade(TransformerMixin, TabularEstimator):  # type: ignore[misc]
         All rows are in memory at once: pass many rows in blocks. A row that left keeps those of the
         layer it left at.
         """
-        passing = self._pass(self._read_rows(X), ContributionPass)
+        passing = self._start_pass(ContributionPass, self._read_rows(X))
         for _ in passing.through_all():
             yield passing.contributions().copy()
 

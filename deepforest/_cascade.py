@@ -206,8 +206,8 @@ class ContributionPass(CascadePass):
     ) -> None:
         super().__init__(cascades, values, strategy, n_outputs, augment, room)
         self.parts = np.zeros((len(values), values.shape[1] + 1, n_outputs))
-        # By cascade, contributions to: each learner's vectors in the present layer, the vectors that
-        # the next layer sees, and the output of each layer (mdDF).
+        # By cascade, contributions to each learner's vectors in the present layer, to the vectors
+        # that the next layer sees, and to the output of each layer (mdDF).
         self._learner_parts: list[list[Array]] = [[] for _ in cascades]
         self._vector_parts: list[list[Array]] = [[] for _ in cascades]
         self._layer_parts: list[list[Array]] = [[] for _ in cascades]

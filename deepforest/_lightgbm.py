@@ -4,7 +4,6 @@
 - ``new_dataset``       bins a matrix
 - ``rows_of``           takes some rows of a Dataset, which share its bins
 - ``widened``           adds columns to a copy of a Dataset
-- ``score_contributions``  how much each column adds to the raw scores
 """
 
 from __future__ import annotations
@@ -98,17 +97,3 @@ def widened(data: Any, values: Array, n_jobs: int = 1) -> Any:
             # It warns that the raw numbers are gone from the Dataset; we have them ourselves.
             warnings.simplefilter("ignore")
             return wide.add_features_from(added)
-
-
-def score_contributions(booster: Any, values: Array, n_jobs: int = 1) -> Array:
-    """Return how much each column adds to the raw scores, rows × (columns + 1) × scores.
-
-    They are the Shapley values of LightGBM (TreeSHAP). The last entry is the base value. Call it in
-    a block of ``lightgbm_threads``.
-    """
-    n_columns, n_scores = booster.num_feature() + 1, booster.num_model_per_iteration()
-    if not len(values):
-        return np.empty((0, n_columns, n_scores))
-    values = np.ascontiguousarray(values)
-    flat = np.asarray(booster.predict(values, num_threads=n_jobs, pred_contrib=True))
-    return flat.reshape(len(values), n_scores, n_columns).transpose(0, 2, 1)

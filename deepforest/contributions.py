@@ -4,6 +4,7 @@ Contributions are arrays, rows × (columns + 1) × outputs. The last entry of a 
 base value and contributions add up to the output. Each function here takes the contributions to a
 value and returns those to a function of it.
 
+- ``score_contributions``  contributions to the raw scores of LightGBM's trees
 - ``through_softmax``      scores of classes → probabilities
 - ``through_tempering``    probabilities → sharper or flatter ones (``arithmetic.temper``)
 - ``through_normalising``  numbers from 0 → the same divided by their sum
@@ -26,6 +27,20 @@ CLOSE = 1e-4
 SOFTMAX_POINTS = 32
 INCOHERENT = 0.15
 """Contributions whose sum is less than this share of the sum of their sizes largely cancel out."""
+
+
+def score_contributions(booster: Any, values: Array, n_jobs: int = 1) -> Array:
+    """Return how much each column adds to the raw scores, rows × (columns + 1) × scores.
+
+    They are the Shapley values of LightGBM (TreeSHAP). Deep forests call it in a block of
+    ``lightgbm_threads``.
+    """
+    n_columns, n_scores = booster.num_feature() + 1, booster.num_model_per_iteration()
+    if not len(values):
+        return np.empty((0, n_columns, n_scores))
+    values = np.ascontiguousarray(values)
+    flat = np.asarray(booster.predict(values, num_threads=n_jobs, pred_contrib=True))
+    return flat.reshape(len(values), n_scores, n_columns).transpose(0, 2, 1)
 
 
 def through_softmax(parts: Array) -> Array:
@@ -56,7 +71,10 @@ def through_softmax(parts: Array) -> Array:
 def _through_sigmoid(parts: Array) -> Array:
     """Return contributions to the probabilities of two classes from those to one logit."""
     base, change = parts[:, -1], parts[:, :-1].sum(axis=1)
-    before, after = class_probabilities(base[:, None]), class_probabilities((base + change)[:, None])
+    before, after = (
+        class_probabilities(base[:, None]),
+        class_probabilities((base + change)[:, None]),
+    )
     middle = class_probabilities((base + change / 2)[:, None])
     slope = middle[:, 0] * middle[:, 1]
     far = np.abs(change) > CLOSE
@@ -96,7 +114,7 @@ def through_normalising(parts: Array) -> Array:
     result = parts - shares[:, None] * parts.sum(axis=2, keepdims=True)
     result /= total[:, None, None]
     result[:, -1] = shares
-    return result
+    return np.asarray(result)
 
 
 def passed_back(total: Array, parts: Array) -> Array:

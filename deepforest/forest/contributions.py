@@ -76,11 +76,9 @@ class ForestPaths:
         # Exact for polynomials of degree 2n − 1; here it is the number of features less one.
         n_points = np.maximum((deepest[:, 1] + 1) // 2, 1)
         most = int(n_points.max())
-        first = np.zeros(most + 1, np.int64)
-        rules = []
-        for n in range(1, most + 1):
-            first[n] = sum(len(rule[0]) for rule in rules)
-            rules.append(np.polynomial.legendre.leggauss(n))
+        numbers = np.arange(most + 1)
+        first = numbers * (numbers - 1) // 2  # after the rules of 1, 2, … n − 1 points
+        rules = [np.polynomial.legendre.leggauss(n) for n in range(1, most + 1)]
         # Gauss's rules are for the interval from −1 to 1.
         points = np.concatenate([(rule[0] + 1) / 2 for rule in rules])
         weights = np.concatenate([rule[1] / 2 for rule in rules])

@@ -10,10 +10,10 @@ import numpy.typing as npt
 
 from .._features import Features
 from .._input import check_whole
-from .._lightgbm import SETTINGS, lightgbm_threads, rows_of, score_contributions
+from .._lightgbm import SETTINGS, lightgbm_threads, rows_of
 from .._renamed import LEARNER_NAMES, accept_old_names
 from ..arithmetic import class_probabilities
-from ..contributions import through_softmax
+from ..contributions import score_contributions, through_softmax
 from ..lightgbm_text import check_text, trees_only
 from ..persistence import Pack
 from .base import Fit, FitSlice, Fitted, Learner, Target, check_share

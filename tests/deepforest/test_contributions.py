@@ -124,7 +124,9 @@ def test_the_base_value_of_a_forest_is_its_mean_prediction_for_the_training_rows
     assert np.allclose(base, forest.predict_proba(values).mean(axis=0))
 
 
-@pytest.mark.parametrize(("estimator", "n_classes"), [(HistForestClassifier, 3), (HistForestRegressor, 0)])
+@pytest.mark.parametrize(
+    ("estimator", "n_classes"), [(HistForestClassifier, 3), (HistForestRegressor, 0)]
+)
 def test_contributions_of_one_forest(estimator: Any, n_classes: int, tmp_path: Path) -> None:
     values, target = data(n_classes)
     model = estimator(20, categorical_features=[3], random_state=0).fit(values, target)
@@ -272,7 +274,9 @@ def test_most_of_a_prediction_is_due_to_the_column_that_decides() -> None:
 def test_data_frames_with_categories_are_explained_by_column() -> None:
     values, target = data(2)
     frame = pd.DataFrame(values[:, :3], columns=["a", "b", "c"])
-    frame["level"] = pd.Categorical(np.array(list("uvwxy"))[np.nan_to_num(values[:, 3]).astype(int)])
+    frame["level"] = pd.Categorical(
+        np.array(list("uvwxy"))[np.nan_to_num(values[:, 3]).astype(int)]
+    )
     model = CascadeForestClassifier(LEARNERS, max_layers=2, cv=3, random_state=0).fit(frame, target)
     found = model.predict_contributions(frame.iloc[:10])
     assert found.shape == (10, 5, 2)
