@@ -390,7 +390,10 @@ class BaseCascade(TransformerMixin, TabularEstimator):  # type: ignore[misc]
 
     def _predict(self, x: Any) -> Array:
         """Return the output after the last layer."""
-        values = self._read_rows(x)
+        return self._predict_values(self._read_rows(x))
+
+    def _predict_values(self, values: Array) -> Array:
+        """Return the output for rows of numbers."""
         return self._by_block(values, self.n_outputs_, self._predict_block)
 
     def _predict_block(self, values: Array) -> Array:

@@ -126,7 +126,10 @@ class _HistForest(TabularEstimator):
     # --- prediction ---
 
     def _predict_means(self, x: Any) -> Array:
-        values = self._read(x)
+        return self._predict_values(self._read(x))
+
+    def _predict_values(self, values: Array) -> Array:
+        """Return the mean over the trees for rows of numbers."""
         out = np.empty((len(values), self.forest_.n_outputs))
         return self._by_block(values, out, self.forest_.predict)
 
