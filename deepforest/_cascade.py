@@ -179,7 +179,7 @@ class CascadePass:
         self._keep(np.flatnonzero(self.output[self.rows].max(axis=1) <= self._threshold))
 
     def _keep(self, stay: Array) -> None:
-        """Go on with some of the remaining rows."""
+        """Continue with some of the remaining rows."""
         assert self._last is not None
         self.rows = self.rows[stay]
         self._last = [(vectors[:, stay], output[stay]) for vectors, output in self._last]
