@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import t as student
+from scipy.special import stdtrit
 from sklearn.utils.validation import check_consistent_length
 
 from ._input import check_whole, checked_weights
@@ -48,7 +48,7 @@ class PermutationImportance:
         """
         n = self.drops.shape[1]
         error = self.drops.std(axis=1, ddof=1) / np.sqrt(n)
-        reach = student.ppf((1 + level) / 2, n - 1) * error
+        reach = stdtrit(n - 1, (1 + level) / 2) * error  # a quantile of Student's t
         return np.column_stack([self.mean - reach, self.mean + reach])
 
 

@@ -5,17 +5,24 @@ rows can be compared; of more classes the predicted one.
 
 - ``explain_rows``  explains encoded rows, in bounded memory
 - ``Explanations``  the class, the base value and the contributions of each row
+- ``column_importance``  how much the score of test rows drops when a column is shuffled
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
+from engine.errors import BadInput
+from engine.values import Table
+from nodes.models.encoder import MISSING, class_codes
 from nodes.models.model import FittedModel
+
+if TYPE_CHECKING:
+    from deepforest.importance import PermutationImportance
 
 VALUES_AT_ONCE = 8_000_000
 MOST_ROWS = 512
@@ -90,3 +97,45 @@ def explain_rows(
         parts = model.explain_matrix(matrix[block], threads)
         found[block] = parts[np.arange(len(parts)), :, explained[block]]
     return Explanations(names, classes, explained, found[:, -1], found[:, :-1])
+
+
+def column_importance(
+    model: FittedModel,
+    table: Table,
+    *,
+    scoring: str = "log_loss",
+    n_repeats: int = 5,
+    threads: int = 1,
+    random_state: int = 0,
+) -> PermutationImportance:
+    """Return how much the score of test rows drops when each column of the model is shuffled.
+
+    The columns are those of ``model.encoder.names``; rows without a class do not count. It needs
+    predictions only, so that every kind of model has it. Raise ``BadInput`` if the table has no
+    target, does not fit the model, or if the metric is unknown or has no value for these rows.
+    """
+    from deepforest.importance import shuffled_importance
+    from deepforest.metrics import resolve_metric
+
+    if table.target is None:
+        raise BadInput("the table has no target; choose the column with the true classes")
+    matrix = model.encoder.transform(table.data, model.precision)
+    truth = class_codes(table.labels(), model.classes)
+    known = truth != MISSING
+    groups, start = [], 0
+    for column in model.encoder.columns:
+        stop = start + column.width(model.encoder.form)
+        groups.append(range(start, stop))
+        start = stop
+    try:
+        return shuffled_importance(
+            lambda rows: model.predict_matrix(rows, threads),
+            matrix[known],
+            truth[known],
+            resolve_metric(scoring, np.array(model.classes)),
+            groups=groups,
+            n_repeats=n_repeats,
+            random_state=random_state,
+        )
+    except ValueError as error:
+        raise BadInput(str(error)) from error

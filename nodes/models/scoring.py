@@ -148,12 +148,15 @@ def score_blocks(
     import pyarrow.csv
     import pyarrow.parquet  # noqa: F401  (loaded before the clock starts)
 
-    from nodes.models.explanations import explain_rows, rows_to_explain
     from nodes.models.new_data import InputChecker
 
     began = time.monotonic()
+    n_rows = model.rows_at_once
     if explain:
+        from nodes.models.explanations import explain_rows, rows_to_explain
+
         model.check_explainable()
+        n_rows = rows_to_explain(model)
     written_as = target_format(target)
     file = open_blocks(source, file_format)
     if target.is_dir():
@@ -169,7 +172,6 @@ def score_blocks(
     check_names(file, checker)
     # Not all cores of the machine: a container may allow fewer.
     threads, done = threads or len(os.sched_getaffinity(0)), 0
-    n_rows = rows_to_explain(model) if explain else model.rows_at_once
     with _Ahead(_encoded(file, checker, model, kept, n_rows)) as blocks:
         # The first block shows whether the columns fit, before a target is created.
         first = next(blocks)

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute
 import pyarrow.parquet as pq
 import pytest
 
 from engine.errors import BadInput
 from engine.values import Table
-from nodes.models.explanations import MOST_ROWS, explain_rows
+from nodes.models.explanations import MOST_ROWS, column_importance, explain_rows
 from nodes.models.fast_predict import with_fast_predict
 from nodes.models.model import FittedModel, load_model
 from nodes.models.scoring import score_file
@@ -163,3 +164,25 @@ def test_a_scored_file_has_the_contributions_of_each_row(
     assert np.allclose(total, out.column("p(yes)").to_numpy(), rtol=0, atol=1e-6)
     assert np.allclose(values, model.contributions(table)[:, :-1, 1])
     assert out.column("base value").to_pylist() == list(range(table.data.num_rows))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_shuffled_columns_show_what_a_model_needs(train: Any, name: str) -> None:
+    model, table = train(name), make_table(200, seed=5)
+    found = column_importance(model, table, scoring="auc", n_repeats=3)
+    drops = dict(zip(DECIDING, found.mean, strict=True))
+    assert found.drops.shape == (len(DECIDING), 3)
+    assert drops["amount"] > max(drops["steady"], drops["grade"]), drops
+
+
+def test_an_importance_that_cannot_be_measured_is_refused(train: Any) -> None:
+    model, table = train("mart"), make_table(50)
+    with refused(BadInput, naming=["no target"]):
+        column_importance(model, Table(table.data))
+    with refused(BadInput, naming=["nonsense"]):
+        column_importance(model, table, scoring="nonsense")
+    only = table.data.filter(pa.compute.equal(table.data.column("class").cast("string"), "no"))
+    with refused(BadInput, naming=["auc", "no value"]):
+        column_importance(model, table.with_data(only), scoring="auc")
+    with refused(BadInput, naming=["lacks", "amount"]):
+        column_importance(model, table.with_data(table.data.drop_columns(["amount"])))
