@@ -3,7 +3,8 @@
 There are two models: a MART cascade of two layers with four learners of 50 trees, and a single MART
 of 100 trees, for which reading and writing cost most. ``sylva predict`` scores a file in its own
 processes, against the library's own prediction of the encoded matrix at once. A client in another
-process asks ``sylva serve`` for one row at a time, over connections that stay open.
+process asks ``sylva serve`` for one row at a time, over connections that stay open. Single rows are
+explained in this process, many rows by ``sylva predict --explain``.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ BLOCK = 100_000
 REPEATS = {"cascade": 1, "mart": 5}
 """The models, and how often each scores the file; medians are printed."""
 LOOK_SECONDS = 0.02
+EXPLAINED_ROWS = 50
 
 
 def main() -> None:
@@ -68,6 +70,8 @@ def main() -> None:
             for figure in scoring(place, name, given.rows):
                 print(figure.line(), flush=True)
         for figure in serving(place, given.seconds):
+            print(figure.line(), flush=True)
+        for figure in explaining(place):
             print(figure.line(), flush=True)
 
 
@@ -130,9 +134,10 @@ def scoring(place: Path, name: str, rows: int) -> Iterator[Figure]:
     yield Figure(f"{name}: memory beyond that for 1,000 rows", peak - base, "MB", 1000)
 
 
-def score(place: Path, name: str, source: str) -> tuple[float, float]:
+def score(place: Path, name: str, source: str, *options: str) -> tuple[float, float]:
     """Return the rows per second, and the most megabytes of all processes together."""
-    arguments = ["predict", name, str(place / source), "-o", str(place / "out.parquet"), "--json"]
+    target = str(place / "out.parquet")
+    arguments = ["predict", name, str(place / source), "-o", target, "--json", *options]
     with start(place, *arguments) as process:
         # The command scores in a child process. The sum of the peaks is at least the peak of the
         # sum, and counts shared pages several times, but that is so for small files too.
@@ -154,6 +159,25 @@ def library_rate(place: Path, name: str, rows: int) -> float:
     began = time.perf_counter()
     model.predict_matrix(matrix, cores())
     return rows / (time.perf_counter() - began)
+
+
+# Explaining
+
+
+def explaining(place: Path) -> Iterator[Figure]:
+    for name in REPEATS:
+        model = load_model(place / "models" / name)
+        data = make_table(EXPLAINED_ROWS, 7).data
+        matrix = model.encoder.transform(data, model.precision)
+        model.explain_matrix(matrix[:1])
+        took = []
+        for row in range(EXPLAINED_ROWS):
+            began = time.perf_counter()
+            model.explain_matrix(matrix[row : row + 1])
+            took.append((time.perf_counter() - began) * 1000)
+        yield Figure(f"{name}: one row explained, one thread", median(took), "ms", 50)
+        rate, _ = score(place, name, "small.parquet", "--explain")
+        yield Figure(f"{name}: sylva predict --explain, 1,000 rows", rate, "rows/s")
 
 
 # Serving

@@ -11,6 +11,7 @@ The estimators
 - ``HistForestClassifier``, ``HistForestRegressor``  one forest alone (``forest``)
 - ``MartSelector``               feature selection by boosted trees (``selection``)
 - ``preset``                     the params of each paper by name (``presets``)
+- ``permutation_importance``     how much a column matters for test rows (``importance``)
 
 Their parts
 - ``_base``           the base of all cascades: reads X and y, fits, predicts, looks inside
@@ -22,6 +23,7 @@ Their parts
 - ``_cascade``        fitted cascades, and rows on their way through them
 - ``_saving``         saves a model in a folder, in the format of ``persistence``
 - ``records``, ``inspection``  figures about the layers of a fitted cascade
+- ``contributions``   how much each column adds to a prediction, from function to function
 - ``margins``, ``metrics``, ``arithmetic``  the arithmetic
 
 Names are imported when they are first used, because the compiler and the libraries load slowly.
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from ._fit_jobs import FitCancelled, FitEvent, FolderCheckpointer
     from .cascade import CascadeForestClassifier, CascadeForestRegressor
     from .forest import HistForestClassifier, HistForestRegressor
+    from .importance import PermutationImportance, permutation_importance
     from .margin_forest import MarginForestClassifier
     from .persistence import BrokenModel
     from .presets import preset
@@ -55,7 +58,9 @@ __all__ = [
     "LayerRecord",
     "MarginForestClassifier",
     "MartSelector",
+    "PermutationImportance",
     "ScreenedForestClassifier",
+    "permutation_importance",
     "preset",
 ]
 
@@ -71,7 +76,9 @@ _HOME = {
     "LayerRecord": "records",
     "MarginForestClassifier": "margin_forest",
     "MartSelector": "selection",
+    "PermutationImportance": "importance",
     "ScreenedForestClassifier": "screening",
+    "permutation_importance": "importance",
     "preset": "presets",
 }
 

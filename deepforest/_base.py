@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,13 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
-from ._cascade import CascadePass, FittedCascade, LayerOutput, raw_importances
+from ._cascade import (
+    CascadePass,
+    ContributionPass,
+    FittedCascade,
+    LayerOutput,
+    raw_importances,
+)
 from ._features import AUGMENT, Features
 from ._fit_jobs import Checkpointer, FitEvent, FolderCheckpointer, JobRunner
 from ._grow import grow_cascade
@@ -43,8 +49,11 @@ from .records import LayerRecord, Trace
 
 Array = npt.NDArray[Any]
 
+Pass = TypeVar("Pass", bound=CascadePass)
+
 CLASS_VECTORS = ("folds", "oob")
 LARGEST_WEIGHT = 1e9
+EXPLAINED_ROWS, EXPLAINED_VALUES = 256, 4_000_000
 
 
 class BaseCascade(TransformerMixin, TabularEstimator):  # type: ignore[misc]
@@ -372,13 +381,19 @@ class BaseCascade(TransformerMixin, TabularEstimator):  # type: ignore[misc]
 
     def _pass(self, values: Array) -> CascadePass:
         """Return rows before the first layer."""
+        return self._start_pass(CascadePass, values)
+
+    def _start_pass(self, kind: type[Pass], values: Array) -> Pass:
         strategy = self._strategy()
         room = strategy.n_next_features(self.n_learners_, self.n_outputs_)
-        return CascadePass(self.cascades_, values, strategy, self.n_outputs_, self.augment, room)
+        return kind(self.cascades_, values, strategy, self.n_outputs_, self.augment, room)
 
     def _predict(self, x: Any) -> Array:
         """Return the output after the last layer."""
-        values = self._read_rows(x)
+        return self._predict_values(self._read_rows(x))
+
+    def _predict_values(self, values: Array) -> Array:
+        """Return the output for rows of numbers."""
         return self._by_block(values, self.n_outputs_, self._predict_block)
 
     def _predict_block(self, values: Array) -> Array:
@@ -401,6 +416,41 @@ class BaseCascade(TransformerMixin, TabularEstimator):  # type: ignore[misc]
         """Return what ``compute`` returns for all rows, block by block."""
         out = np.empty((len(values), width))
         return fill_by_block(out, lambda block: compute(values[block]), self.n_jobs)
+
+    # --- contributions of the columns ---
+
+    def predict_contributions(self, X: Any) -> Array:  # noqa: N803
+        """Return how much each column adds to the prediction, rows × (columns + 1) × outputs.
+
+        The outputs are the class probabilities in the order of ``classes_``, or the one predicted
+        number. The last entry is the base value, the mean prediction for training rows, as far as
+        the trees know it; base value and contributions add up to the prediction. Raise
+        ``ValueError`` if a learner is a scikit-learn estimator, for which they are not known.
+        """
+        values = self._read_rows(X)
+        out = np.empty((len(values), values.shape[1] + 1, self.n_outputs_))
+
+        def explain(block: slice) -> Array:
+            passing = self._start_pass(ContributionPass, values[block])
+            passing.to_the_end()
+            return passing.contributions()
+
+        return fill_by_block(out, explain, self.n_jobs, self._rows_to_explain(values.shape[1]))
+
+    def staged_contributions(self, X: Any) -> Iterator[Array]:  # noqa: N803
+        """Yield the contributions to the prediction after each layer, as the whole cascade's.
+
+        All rows are in memory at once: pass many rows in blocks. A row that left keeps those of the
+        layer it left at.
+        """
+        passing = self._start_pass(ContributionPass, self._read_rows(X))
+        for _ in passing.through_all():
+            yield passing.contributions().copy()
+
+    def _rows_to_explain(self, n_columns: int) -> int:
+        """Return how many rows are explained at once, so that memory stays bounded."""
+        per_row = (n_columns + 1) * self.n_outputs_ * (self.n_learners_ + 1)
+        return max(1, min(EXPLAINED_ROWS, EXPLAINED_VALUES // per_row))
 
     # --- a look inside ---
 

@@ -2,6 +2,7 @@
 
 - ``FittedCascade``  the layers of one cascade, and how it reads its columns
 - ``CascadePass``    rows on their way through one or several cascades, layer by layer
+- ``ContributionPass``  the same, with how much each column contributes to the outputs
 - ``LayerOutput``    the rows, vectors and outputs after one layer
 - ``raw_importances``  the share of each column in what a cascade learned
 """
@@ -18,6 +19,7 @@ import numpy.typing as npt
 from ._features import Features
 from ._layer import Layer, mean
 from .arithmetic import temper, weighted_sum
+from .contributions import passed_back, through_tempering
 from .forest.binning import Binner
 
 if TYPE_CHECKING:
@@ -174,11 +176,108 @@ class CascadePass:
         """Leave out the rows that the layer before is confident about."""
         if self._last is None or self._threshold is None:
             return
-        stay = np.flatnonzero(self.output[self.rows].max(axis=1) <= self._threshold)
+        self._keep(np.flatnonzero(self.output[self.rows].max(axis=1) <= self._threshold))
+
+    def _keep(self, stay: Array) -> None:
+        """Continue with some of the remaining rows."""
+        assert self._last is not None
         self.rows = self.rows[stay]
         self._last = [(vectors[:, stay], output[stay]) for vectors, output in self._last]
         taken = {id(features): features.take(stay) for features in self.features}
         self.features = [taken[id(features)] for features in self.features]
+
+
+class ContributionPass(CascadePass):
+    """Pass rows through cascades, and compute how much each raw column contributes to the outputs.
+
+    A layer sees raw columns and vectors of the layer before. What a vector contributes is passed
+    back to the columns that it was made from. So base value and contributions add up to the output
+    after every layer.
+    """
+
+    def __init__(
+        self,
+        cascades: Sequence[FittedCascade],
+        values: Array,
+        strategy: LayerStrategy,
+        n_outputs: int,
+        augment: str,
+        room: int,
+    ) -> None:
+        super().__init__(cascades, values, strategy, n_outputs, augment, room)
+        self.parts = np.zeros((len(values), values.shape[1] + 1, n_outputs))
+        # By cascade, contributions to each learner's vectors in the present layer, to the vectors
+        # that the next layer sees, and to the output of each layer (mdDF).
+        self._learner_parts: list[list[Array]] = [[] for _ in cascades]
+        self._vector_parts: list[list[Array]] = [[] for _ in cascades]
+        self._layer_parts: list[list[Array]] = [[] for _ in cascades]
+
+    def apply(
+        self, layers: Sequence[Layer], needed: Sequence[bool] | None = None
+    ) -> LayerOutput | None:
+        """Pass the remaining rows through the next layer of each cascade; None if none remains."""
+        result = super().apply(layers, needed)
+        if result is None:
+            return None
+        total = np.zeros((len(self.rows), *self.parts.shape[1:]))
+        for number, (cascade, layer) in enumerate(zip(self.cascades, layers, strict=True)):
+            own = self._combine_parts(number, layer)
+            if cascade.selected is None:
+                total += own
+            else:
+                total[:, cascade.selected] += own[:, :-1]
+                total[:, -1] += own[:, -1]
+        self.parts[self.rows] = total / len(layers)
+        return result
+
+    def contributions(self) -> Array:
+        """Return the contributions to ``probabilities()``, rows × (columns + 1) × outputs."""
+        parts = self.strategy.to_probability_parts(self.parts)
+        return through_tempering(parts, self._temperature)
+
+    def _vectors(self, number: int, layer: Layer, known: dict[int, Array] | None) -> Array:
+        vectors = super()._vectors(number, layer, known)
+        features, by_learner = self.features[number], []
+        for own in layer.contributions(features):
+            raw = own if features.vectors is None else self._to_raw(own, number)
+            by_learner.append(raw)
+        self._learner_parts[number] = by_learner
+        return vectors
+
+    def _to_raw(self, own: Array, number: int) -> Array:
+        """Return contributions of the raw columns from those of all that the layer sees."""
+        n_raw, n_outputs = self.features[number].n_raw, own.shape[2]
+        before = self._vector_parts[number]
+        result = np.zeros_like(before[0])
+        result[:, :n_raw] = own[:, :n_raw]
+        result[:, -1] = own[:, -1]
+        for place, parts in enumerate(before):
+            first = n_raw + place * n_outputs
+            result += passed_back(own[:, first : first + n_outputs].sum(axis=1), parts)
+        if n_outputs > 1:
+            # What a column adds to one class it takes from others. The sums over the columns stay,
+            # because they add up to 0 over the classes too.
+            result[:, :-1] -= result[:, :-1].mean(axis=2, keepdims=True)
+        return result
+
+    def _combine_parts(self, number: int, layer: Layer) -> Array:
+        """Return the contributions to the output of one cascade, and prepare the next layer."""
+        by_learner, self._learner_parts[number] = self._learner_parts[number], []
+        if not by_learner:  # the layer was not needed
+            n_columns = len(self.cascades[number].categorical) + 1
+            shape = (len(self.rows), n_columns, self.output.shape[1])
+            by_learner = [np.zeros(shape)] * len(layer.models)
+        output = weighted_sum(layer.coefficients, by_learner)
+        if layer.alphas is not None:
+            self._layer_parts[number].append(output)
+            output = weighted_sum(layer.alphas, self._layer_parts[number])
+        self._vector_parts[number] = [output] if self.strategy.passes_output else by_learner
+        return output
+
+    def _keep(self, stay: Array) -> None:
+        super()._keep(stay)
+        for by_learner in self._vector_parts:
+            by_learner[:] = [parts[stay] for parts in by_learner]
 
 
 def raw_importances(cascade: FittedCascade, strategy: LayerStrategy, augment: str) -> Array:

@@ -73,10 +73,10 @@ class Features:
     @property
     def n_features(self) -> int:
         """The number of columns that the layer sees."""
-        return self._n_raw + (0 if self.vectors is None else self.vectors.shape[1])
+        return self.n_raw + (0 if self.vectors is None else self.vectors.shape[1])
 
     @property
-    def _n_raw(self) -> int:
+    def n_raw(self) -> int:
         """The number of raw columns that the layer sees."""
         return 0 if self.augment == "stack" and self.vectors is not None else self.values.shape[1]
 
@@ -99,12 +99,12 @@ class Features:
         """Let the next layer see the raw features only: it is the first one of another cascade."""
         if self.vectors is None:
             return
-        if self._n_raw == 0:
+        if self.n_raw == 0:
             self._matrix = None  # the vectors have taken the columns of the raw bins
         self.vectors = self.vector_binner = self._dense = self._dataset = None
         self._binned_vectors = False
         if self._matrix is not None:
-            self._matrix.truncate(self._n_raw)
+            self._matrix.truncate(self.n_raw)
 
     def take(self, rows: Array) -> Features:
         """Return the features of some of the rows, for prediction."""
@@ -138,7 +138,7 @@ class Features:
         """Return raw features and vectors side by side, as far as the layer sees them."""
         if self.vectors is None:
             return self.values[rows]
-        if self._n_raw == 0:
+        if self.n_raw == 0:
             return self.vectors[rows]
         return np.hstack([self.values[rows], self.vectors[rows]])
 
@@ -158,7 +158,7 @@ class Features:
                     self.vectors[self._learned_from], n_jobs=self.n_jobs
                 )
             # The vectors take the columns of those of the layer before; raw bins stay in place.
-            self._matrix.truncate(self._n_raw).append(self.vector_binner, self.vectors, self.n_jobs)
+            self._matrix.truncate(self.n_raw).append(self.vector_binner, self.vectors, self.n_jobs)
             self._binned_vectors = True
         return self._matrix
 
@@ -170,7 +170,7 @@ class Features:
 
     def _make_dataset(self) -> Any:
         """Return a Dataset of what the layer sees, made from that of the raw features."""
-        if self._n_raw == 0:
+        if self.n_raw == 0:
             return new_dataset(self.vectors, [], self.n_jobs)
         if self._raw_dataset is None:
             categorical = np.flatnonzero(self.categorical).tolist()

@@ -206,18 +206,23 @@ class TabularEstimator(BaseEstimator):  # type: ignore[misc]
             return _dense(validate_data(self, x, reset=False, **ARRAYS))
 
 
-def fill_by_block(out: Array, compute: Callable[[slice], Array], n_jobs: int | None) -> Array:
-    """Fill ``out`` with what ``compute`` returns for each block of rows, and return ``out``.
+def fill_by_block(
+    out: Array,
+    compute: Callable[[slice], Array],
+    n_jobs: int | None,
+    n_rows: int = BLOCK_ROWS,
+) -> Array:
+    """Fill ``out`` with what ``compute`` returns for each block of ``n_rows``, and return ``out``.
 
     Memory stays bounded by the block. ``n_jobs`` is joblib's number of threads. ``compute`` must be
     safe to call from several threads; the result does not depend on their number.
     """
 
     def fill(first: int) -> None:
-        block = slice(first, first + BLOCK_ROWS)
+        block = slice(first, first + n_rows)
         out[block] = compute(block)
 
-    starts = range(0, len(out), BLOCK_ROWS)
+    starts = range(0, len(out), n_rows)
     n_threads = min(effective_n_jobs(n_jobs), len(starts))
     if n_threads <= 1:
         for first in starts:

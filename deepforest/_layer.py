@@ -64,6 +64,13 @@ class Layer:
             by_learner.append(mean([known[id(model)] for model in models]))
         return np.stack(by_learner).astype(np.float32)
 
+    def contributions(self, features: Features) -> list[Array]:
+        """Return each learner's contributions, rows × (features of the layer + 1) × outputs."""
+        by_learner = []
+        for models in self.models:
+            by_learner.append(mean([model.contributions(features) for model in models]))
+        return by_learner
+
     def combine(self, vectors: Array) -> Array:
         """Return the output of the layer, rows × outputs, from its learners' vectors."""
         return weighted_sum(self.coefficients, vectors)

@@ -156,6 +156,10 @@ class LayerStrategy:
         """Return the output of the cascade as probabilities (or numbers)."""
         return output
 
+    def to_probability_parts(self, parts: Array) -> Array:
+        """Return contributions to the output as contributions to the probabilities."""
+        return parts
+
     def margins(self, probabilities: Array, target: Target, rows: Array) -> Array | None:
         """Return the margin of each of the rows for the record; None for numbers."""
         return margins(probabilities[rows], target.values[rows]) if target.n_classes else None

@@ -21,6 +21,7 @@ from ._renamed import CASCADE_NAMES, accept_old_names
 from ._strategy import Combination, GrowingCascade, LayerStrategy, TrainingData
 from ._trial import LayerTrial
 from .arithmetic import weighted_sum
+from .contributions import through_normalising
 from .learners import Learner, RandomForest, Target
 from .margins import best_alphas, margins, row_weights, stagewise_alphas
 
@@ -345,6 +346,10 @@ class MarginStrategy(LayerStrategy):
         # A row without any positive score is equally likely to be of each class.
         uniform = np.full_like(positive, 1 / output.shape[1])
         return np.asarray(np.divide(positive, total, out=uniform, where=total > 0))
+
+    def to_probability_parts(self, parts: Array) -> Array:
+        """Return contributions to f_t as contributions to f_t divided by its sum."""
+        return through_normalising(parts)
 
     def margins(self, probabilities: Array, target: Target, rows: Array) -> Array | None:
         """Return F_t, scaled to the margins of probabilities."""

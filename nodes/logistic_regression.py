@@ -61,6 +61,7 @@ def fit(ctx: NodeContext, rows: TrainingRows, regression: Any) -> None:
     with warnings.catch_warnings(record=True) as caught, one_blas_thread():
         warnings.simplefilter("always", ConvergenceWarning)
         regression.fit(rows.matrix, rows.y, sample_weight=rows.weights)
+    regression.means_ = rows.matrix.mean(axis=0)
     if any(issubclass(warning.category, ConvergenceWarning) for warning in caught):
         ctx.log(
             f"The solver did not converge in {regression.max_iter} steps; more steps or a smaller "
@@ -91,14 +92,16 @@ def python(params: LogisticRegressionParams, names: Variables) -> Snippet:
 
 
 def save(regression: Any, folder: Path) -> dict[str, Any]:
-    """Write weights and intercepts as two arrays."""
+    """Write weights, intercepts and, if they are known, the means of the columns as arrays."""
     save_array(folder, "weights", regression.coef_)
     save_array(folder, "intercepts", regression.intercept_)
+    if hasattr(regression, "means_"):
+        save_array(folder, "means", regression.means_)
     return {}
 
 
 def load(folder: Path, data: Mapping[str, Any]) -> RowwiseLogisticRegression:
-    """Read weights and intercepts; raise ``ValueError`` if they do not fit together."""
+    """Read the arrays; raise ``ValueError`` if they do not fit together."""
     import numpy as np
 
     from nodes.models.estimators import RowwiseLogisticRegression
@@ -109,6 +112,11 @@ def load(folder: Path, data: Mapping[str, Any]) -> RowwiseLogisticRegression:
     if len(regression.coef_) != len(regression.intercept_):
         raise ValueError("weights and intercepts differ in length")
     regression.n_features_in_ = regression.coef_.shape[1]
+    # Models of earlier versions have no means.
+    if (folder / "means.npy").exists():
+        regression.means_ = load_array(folder, "means", "f")
+        if len(regression.means_) != regression.n_features_in_:
+            raise ValueError("weights and means differ in length")
     # For two classes there is one row of weights.
     regression.classes_ = np.arange(max(len(regression.coef_), 2))
     return regression

@@ -103,6 +103,7 @@ def use_kernels(part: str) -> None:
     for forest in forests:
         forest.predict(binned.rows)
         forest.leaves(binned.rows)
+        forest.contributions(binned.rows)
     if part == COUNTS:
         for dtype in (np.float32, np.float64):
             for n_outputs in (1, CLASSES):

@@ -19,6 +19,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from .._input import (
+    BLOCK_ROWS,
     TableReader,
     TabularEstimator,
     check_whole,
@@ -32,9 +33,11 @@ from .._input import (
 )
 from ..persistence import BrokenModel, Pack, read_model, write_model
 from .binning import MAX_BINS, Binner
-from .forest import Forest, ForestSettings, GrownForest, check_forest, grow_forest
+from .forest import Forest, ForestSettings, GrownForest, grow_forest
 
 Array = npt.NDArray[Any]
+
+EXPLAINED_ROWS = 256
 
 
 class _HistForest(TabularEstimator):
@@ -123,7 +126,10 @@ class _HistForest(TabularEstimator):
     # --- prediction ---
 
     def _predict_means(self, x: Any) -> Array:
-        values = self._read(x)
+        return self._predict_values(self._read(x))
+
+    def _predict_values(self, values: Array) -> Array:
+        """Return the mean over the trees for rows of numbers."""
         out = np.empty((len(values), self.forest_.n_outputs))
         return self._by_block(values, out, self.forest_.predict)
 
@@ -133,9 +139,27 @@ class _HistForest(TabularEstimator):
         out = np.empty((len(values), self.forest_.n_trees), np.int32)
         return self._by_block(values, out, self.forest_.leaves)
 
-    def _by_block(self, values: Array, out: Array, compute: Callable[[Array], Array]) -> Array:
+    def predict_contributions(self, X: Any) -> Array:  # noqa: N803
+        """Return how much each column adds to the prediction, rows × (columns + 1) × outputs.
+
+        They are the Shapley values of the trees, as in TreeSHAP. The outputs are the class
+        probabilities, or the predicted number. The last entry is the base value, the mean
+        prediction for the training rows of the trees; base value and contributions add up to the
+        prediction.
+        """
+        values = self._read(X)
+        out = np.empty((len(values), values.shape[1] + 1, self.forest_.n_outputs))
+        return self._by_block(values, out, self.forest_.contributions, EXPLAINED_ROWS)
+
+    def _by_block(
+        self,
+        values: Array,
+        out: Array,
+        compute: Callable[[Array], Array],
+        n_rows: int = BLOCK_ROWS,
+    ) -> Array:
         return fill_by_block(
-            out, lambda block: compute(self.binner_.bin_rows(values[block])), self.n_jobs
+            out, lambda block: compute(self.binner_.bin_rows(values[block])), self.n_jobs, n_rows
         )
 
     @property
@@ -198,12 +222,9 @@ class _HistForest(TabularEstimator):
         table = description["table"]
         self.table_ = None if table is None else TableReader(table["names"], table["levels"])
         self.binner_ = Binner.from_arrays(arrays)
-        self.forest_ = Forest(
-            n_features=description["n_features"],
-            n_classes=description["n_classes"],
-            **{name: arrays[name] for name in Forest.ARRAYS},
+        self.forest_ = Forest.from_arrays(
+            arrays, description["n_features"], description["n_classes"]
         )
-        check_forest(self.forest_)
         if self.binner_.n_features != self.forest_.n_features:
             raise ValueError(f"there are bins of {self.binner_.n_features} features")
         for name in self._fitted_arrays():

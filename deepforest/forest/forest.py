@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import math
 import queue
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import CancelledError, Executor, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -23,6 +24,7 @@ import numpy.typing as npt
 
 from . import kernels
 from .binning import BinnedMatrix
+from .contributions import ForestPaths, forest_contributions
 from .prediction import add_block, leaves_of_block
 
 Array = npt.NDArray[Any]
@@ -105,6 +107,7 @@ class Tree(NamedTuple):
     """One grown tree, and the passengers with the leaf nodes they ended in."""
 
     nodes: Array
+    leaf_rows: Array
     leaf_start: Array
     leaf_class: Array
     leaf_share: Array
@@ -122,7 +125,9 @@ class Forest:
     Nodes of tree t are at ``roots[t]:roots[t + 1]``, with children numbered from the root of their
     tree; see ``kernels.pack_node``. A pure leaf holds its class. Any other leaf holds the number i
     of a distribution, whose classes and shares are at ``leaf_start[i]:leaf_start[i + 1]``; in
-    regression it holds the number of a value.
+    regression it holds the number of a value. ``leaf_rows`` says for each leaf, in the order of the
+    nodes, how many rows its tree learned it from; forests of earlier versions do not know it, and
+    have an empty array.
     """
 
     ARRAYS: ClassVar = (
@@ -144,6 +149,7 @@ class Forest:
     leaf_share: Array
     leaf_value: Array
     importances: Array
+    leaf_rows: Array = field(default_factory=lambda: np.zeros(0, np.uint32))
 
     @property
     def n_trees(self) -> int:
@@ -195,9 +201,36 @@ class Forest:
         total = self.importances.sum()
         return self.importances / total if total > 0 else self.importances.copy()
 
+    def contributions(self, rows: Array) -> Array:
+        """Return how much each feature adds to the prediction of binned ``rows``.
+
+        The shape is rows × (features + 1) × outputs. The last entry is the base value, the mean
+        prediction for the rows that the trees learned from; the sum is the prediction.
+        """
+        return forest_contributions(self, rows, self._paths)
+
+    @cached_property
+    def _paths(self) -> ForestPaths:
+        return ForestPaths.of(self)
+
     def arrays(self) -> dict[str, Array]:
         """Return all arrays by name, to be stored."""
-        return {name: getattr(self, name) for name in self.ARRAYS}
+        return {name: getattr(self, name) for name in (*self.ARRAYS, "leaf_rows")}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Array], n_features: int, n_classes: int) -> Forest:
+        """Return the forest of stored arrays.
+
+        Raise ``ValueError`` if one is missing or they do not describe trees.
+        """
+        missing = [name for name in cls.ARRAYS if name not in arrays]
+        _require(not missing, f"the array {''.join(missing[:1])!r} is missing")
+        stored = {name: arrays[name] for name in cls.ARRAYS}
+        if "leaf_rows" in arrays:
+            stored["leaf_rows"] = arrays["leaf_rows"]
+        forest = cls(n_features=n_features, n_classes=n_classes, **stored)
+        check_forest(forest)
+        return forest
 
 
 def check_forest(forest: Forest) -> None:
@@ -247,6 +280,7 @@ def _check_types(forest: Forest) -> None:
         "leaf_class": _class_dtype(forest.n_classes),
         "leaf_share": np.float32,
         "leaf_value": np.float64,
+        "leaf_rows": np.uint32,
         "importances": np.float64,
     }
     for name, array in forest.arrays().items():
@@ -302,6 +336,10 @@ def _check_children(forest: Forest, inner: Array, values: Array) -> None:
 
 
 def _check_leaves(forest: Forest, values: Array) -> None:
+    _require(
+        len(forest.leaf_rows) in (0, len(values)) and (forest.leaf_rows > 0).all(),
+        "leaf_rows does not give each leaf its number of rows",
+    )
     is_class = values < kernels.SHARED
     if forest.n_classes == 0:
         _require(
@@ -538,8 +576,10 @@ class _Workspace:
     def _tree(self, passengers: Array) -> Tree:
         out = self.output
         n_nodes, n_shared, n_entries, n_held = (int(n) for n in out.made)
+        nodes = out.nodes[:n_nodes].copy()
         return Tree(
-            nodes=out.nodes[:n_nodes].copy(),
+            nodes=nodes,
+            leaf_rows=out.node_rows[:n_nodes][nodes >> np.uint64(41) == kernels.LEAF],
             # In regression the shared leaves are values, and there are no distributions.
             leaf_start=out.leaf_start[: n_shared + 1 if len(out.leaf_class) else 1].copy(),
             leaf_class=out.leaf_class[:n_entries].copy(),
@@ -641,6 +681,7 @@ def _join(trees: list[Tree], n_features: int, n_classes: int) -> Forest:
         leaf_share=np.concatenate([t.leaf_share for t in trees]),
         leaf_value=np.concatenate([t.leaf_value for t in trees]),
         importances=gains / len(trees),
+        leaf_rows=np.concatenate([t.leaf_rows for t in trees]),
     )
 
 

@@ -64,6 +64,7 @@ class Output(NamedTuple):
     """The arrays that ``grow_tree`` writes a tree to, as long as the largest tree needs them."""
 
     nodes: Array  # uint64, see pack_node
+    node_rows: Array  # how many rows of the bag each node holds; a row counts once
     leaf_start: Array  # distribution i is at leaf_start[i]:leaf_start[i + 1] of the next two
     leaf_class: Array
     leaf_share: Array
@@ -82,6 +83,7 @@ def make_output(n_rows: int, n_features: int, n_classes: int) -> Output:
     by_class = n_rows if n_classes else 0
     return Output(
         nodes=np.empty(2 * n_rows, np.uint64),
+        node_rows=np.empty(2 * n_rows, np.uint32),
         leaf_start=np.empty(n_rows + 1, np.int32),
         leaf_class=np.empty(by_class, np.int32),
         leaf_share=np.empty(by_class, np.float32),
@@ -1804,6 +1806,7 @@ def grow_tree(
         most_bins = max(most_bins, np.int64(data.n_bins[f]))
         s.features[f] = f
         out.importances[f] = 0.0
+    out.node_rows[0] = bag.shape[0]
     out.leaf_start[0] = 0
     out.made[SHARED_MADE] = 0
     out.made[ENTRIES_MADE] = 0
@@ -1895,6 +1898,7 @@ def grow_tree(
         out.importances[feature] += 2.0 * gain if desk.n_local == 2 else gain
         middle, p_middle = start + n_left, p_start + p_left
         left, right = n_nodes, n_nodes + 1
+        out.node_rows[left], out.node_rows[right] = n_left, n - n_left
         n_nodes += 2
         n_before = n_waiting
         if inherits:

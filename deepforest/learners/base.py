@@ -78,6 +78,22 @@ class Fitted(ABC):
     def vectors(self, features: Features) -> Array:
         """Return class probabilities or one number for each row (rows × outputs)."""
 
+    def contributions(self, features: Features) -> Array:
+        """Return how much each feature adds to the vectors, rows × (features + 1) × outputs.
+
+        The last entry is the base value, the same for all rows; the sum is the vector. Raise
+        ``ValueError`` if this kind of learner cannot tell.
+        """
+        raise ValueError(
+            f"the contributions of the columns are not known for a {self.title} learner; forests "
+            "and mart have them"
+        )
+
+    @property
+    def title(self) -> str:
+        """The name in messages."""
+        return self.kind
+
     @abstractmethod
     def importances(self, n_features: int) -> Array:
         """Return the share of each feature in what was learned; all zero if it is not measured."""

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from .._features import Features
 from .._input import check_whole
 from .._renamed import LEARNER_NAMES, accept_old_names
-from ..forest.forest import Forest, ForestSettings, check_forest, grow_forest, n_candidates
+from ..forest.forest import Forest, ForestSettings, grow_forest, n_candidates
 from ..persistence import Pack
 from .base import Fit, FitSlice, Fitted, Learner, Target, known
 
@@ -29,6 +29,10 @@ class FittedForest(Fitted):
         """Return the mean over the trees."""
         return self.forest.predict(features.binned().rows)
 
+    def contributions(self, features: Features) -> Array:
+        """Return the Shapley values of the features, as in TreeSHAP."""
+        return self.forest.contributions(features.binned().rows)
+
     def importances(self, n_features: int) -> Array:
         """Return the importances by decrease of impurity."""
         return self.forest.feature_importances()
@@ -40,16 +44,7 @@ class FittedForest(Fitted):
     @classmethod
     def unpack(cls, pack: Pack, n_features: int, n_classes: int) -> FittedForest:
         """Return the forest; raise ``ValueError`` unless its arrays describe trees."""
-        missing = [name for name in Forest.ARRAYS if name not in pack.arrays]
-        if missing:
-            raise ValueError(f"this is not a forest: the array {missing[0]!r} is missing")
-        forest = Forest(
-            n_features=n_features,
-            n_classes=n_classes,
-            **{name: pack.arrays[name] for name in Forest.ARRAYS},
-        )
-        check_forest(forest)
-        return cls(forest)
+        return cls(Forest.from_arrays(pack.arrays, n_features, n_classes))
 
 
 @accept_old_names(LEARNER_NAMES)

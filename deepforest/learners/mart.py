@@ -13,6 +13,7 @@ from .._input import check_whole
 from .._lightgbm import SETTINGS, lightgbm_threads, rows_of
 from .._renamed import LEARNER_NAMES, accept_old_names
 from ..arithmetic import class_probabilities
+from ..contributions import score_contributions, through_softmax
 from ..lightgbm_text import check_text, trees_only
 from ..persistence import Pack
 from .base import Fit, FitSlice, Fitted, Learner, Target, check_share
@@ -49,6 +50,12 @@ class FittedMart(Fitted):
         raw = self.booster.predict(values, num_threads=n_jobs, raw_score=True)
         scores = np.asarray(raw).reshape(len(values), -1)
         return class_probabilities(scores) if self.n_classes else scores
+
+    def contributions(self, features: Features) -> Array:
+        """Return the Shapley values of the scores, carried over to the probabilities."""
+        with lightgbm_threads(1):
+            of_scores = score_contributions(self.booster, features.dense())
+        return through_softmax(of_scores) if self.n_classes else of_scores
 
     def importances(self, n_features: int) -> Array:
         """Return the importances by the gain of the splits."""

@@ -38,6 +38,11 @@ class FittedScikit(Fitted):
         result[:, self.estimator.classes_] = self.estimator.predict_proba(values)
         return result
 
+    @property
+    def title(self) -> str:
+        """The name of the estimator's class."""
+        return type(self.estimator).__name__
+
     def importances(self, n_features: int) -> Array:
         """Return the estimator's own importances as shares; all zero if it has none."""
         own = getattr(self.estimator, "feature_importances_", np.zeros(n_features))

@@ -21,6 +21,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier
 
 from deepforest.arithmetic import class_probabilities, row_products
+from deepforest.contributions import score_contributions, through_softmax
 from deepforest.lightgbm_text import trees_only
 
 LEAF = -1
@@ -48,6 +49,19 @@ class RowwiseLogisticRegression(_MostProbable, LogisticRegression):  # type: ign
     def predict_proba(self, X: np.ndarray) -> np.ndarray:  # noqa: N803
         """Return class probabilities, rows × classes."""
         return class_probabilities(row_products(X, self.coef_.T, self.intercept_))
+
+    def predict_contributions(self, X: np.ndarray) -> np.ndarray:  # noqa: N803
+        """Return how much each column adds to the probabilities, rows × (columns + 1) × classes.
+
+        A column adds its weight times its distance from the mean of the training rows. The last
+        entry is the base value, the prediction for a row of means. Models of earlier versions do
+        not know the means; they count as 0.
+        """
+        means = getattr(self, "means_", np.zeros(self.n_features_in_))
+        parts = np.empty((len(X), X.shape[1] + 1, len(self.coef_)))
+        np.multiply((X - means)[:, :, None], self.coef_.T, out=parts[:, :-1])
+        parts[:, -1] = row_products(means[None], self.coef_.T, self.intercept_)
+        return through_softmax(parts)
 
 
 class RowwiseMLPClassifier(_MostProbable, MLPClassifier):  # type: ignore[misc]
@@ -137,6 +151,14 @@ class BoostedTrees(_MostProbable, BaseEstimator):  # type: ignore[misc]
         # Raw scores: LightGBM's own probabilities use the exponential of the C library.
         scores = np.asarray(self.booster_.predict(X, num_threads=self.n_jobs, raw_score=True))
         return class_probabilities(scores.reshape(len(X), -1))
+
+    def predict_contributions(self, X: np.ndarray) -> np.ndarray:  # noqa: N803
+        """Return how much each column adds to the probabilities, rows × (columns + 1) × classes.
+
+        They are the Shapley values of the scores, carried over to the probabilities. The last entry
+        is the base value.
+        """
+        return through_softmax(score_contributions(self.booster_, X, self.n_jobs))
 
     def _settings(self, n_classes: int) -> dict[str, Any]:
         """Return LightGBM's settings, with its own names."""

@@ -66,6 +66,10 @@ class FastCascade:
         # The same steps as predict_proba, without its checks.
         return np.asarray(cascade._predict_block(matrix))
 
+    def predict_contributions(self, matrix: np.ndarray) -> np.ndarray:
+        """Return how much each column adds to the probabilities, as the cascade does."""
+        return np.asarray(with_threads(self.cascade, self.n_jobs).predict_contributions(matrix))
+
 
 class FastBooster:
     """Wrap a LightGBM booster with a prepared call for one row.
@@ -112,13 +116,22 @@ class FastBooster:
             return booster
 
     def predict(
-        self, data: np.ndarray, num_threads: int = 1, raw_score: bool = False
+        self,
+        data: np.ndarray,
+        num_threads: int = 1,
+        raw_score: bool = False,
+        pred_contrib: bool = False,
     ) -> np.ndarray:
         """Predict like LightGBM's ``predict``; only raw scores of a few rows are faster."""
         # Many rows are faster in one call that uses several threads.
         if not (raw_score and 0 < len(data) <= FEW and data.shape[1] == len(self._row)):
             return np.asarray(
-                self._booster.predict(data, num_threads=num_threads, raw_score=raw_score)
+                self._booster.predict(
+                    data,
+                    num_threads=num_threads,
+                    raw_score=raw_score,
+                    pred_contrib=pred_contrib,
+                )
             )
         # All calls share the prepared buffers.
         with self._lock:

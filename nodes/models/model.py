@@ -116,6 +116,40 @@ class FittedModel:
             return np.empty((0, len(self.classes)))
         return np.asarray(with_threads(self.estimator, threads).predict_proba(matrix))
 
+    def check_explainable(self) -> None:
+        """Raise ``BadInput`` if the contributions of the columns are not known for this model."""
+        if not hasattr(self.estimator, "predict_contributions"):
+            raise BadInput(
+                f"Predictions of this model ({self.title}) cannot be explained: the contributions "
+                "of its columns are not known. Deep forests, MART, random forests, extra-trees and "
+                "logistic regression have them; train a random forest or extra-trees of an earlier "
+                "version again."
+            )
+
+    def contributions(self, table: Table, threads: int = 1) -> np.ndarray:
+        """Return how much each column adds to the probabilities, rows × (columns + 1) × classes.
+
+        The columns are those of ``encoder.names``. The last entry is the base value; base value and
+        contributions add up to the probability. All rows are in memory at once. Raise ``BadInput``
+        if the table does not fit the model, or the contributions are not known.
+        """
+        self.check_explainable()
+        matrix = self.encoder.transform(table.data, self.precision)
+        return self.explain_matrix(matrix, threads)
+
+    def explain_matrix(self, matrix: np.ndarray, threads: int = 1) -> np.ndarray:
+        """Return the contributions of encoded rows; see ``contributions``."""
+        import numpy as np
+
+        self.check_explainable()
+        if not len(matrix):
+            return np.empty((0, len(self.encoder.columns) + 1, len(self.classes)))
+        parts = with_threads(self.estimator, threads).predict_contributions(matrix)
+        widths = [column.width(self.encoder.form) for column in self.encoder.columns]
+        # A column may take several columns of the matrix, such as one for each category.
+        starts = np.cumsum([0, *widths])
+        return np.asarray(np.add.reduceat(parts, starts, axis=1))
+
     def save(self, folder: Path) -> None:
         """Write everything into an empty folder; ``model.json`` comes last, with all hashes."""
         estimator_data = self.kind.save(self.estimator, folder)

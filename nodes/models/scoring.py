@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
+    from nodes.models.explanations import Explanations
     from nodes.models.new_data import InputChecker
 
 OLD_SECONDS = 86_400
@@ -97,18 +98,28 @@ def score_file(
     progress: Progress = lambda rows, total: None,
     cancelled: Callable[[], bool] = lambda: False,
     file_format: FileFormat | None = None,
+    explain: bool = False,
 ) -> Scored:
     """Score every row of ``source`` and write the predictions to ``target``.
 
     The ending of the target decides its format. ``keep`` names columns of the source that come
     first in the target. ``threads`` defaults to all cores. ``progress`` gets the rows done and
     about how many there are, None if that is not known. ``cancelled`` is asked after each block.
+    With ``explain``, the target also has the contribution of each column to the probability.
 
     Raise ``BadInput`` if the columns do not fit, before anything is written, and ``Cancelled``
     after a cancel. The probabilities have the same bits as those of ``FittedModel.predict_proba``.
     """
     with closing(
-        score_blocks(model, source, target, keep=keep, threads=threads, file_format=file_format)
+        score_blocks(
+            model,
+            source,
+            target,
+            keep=keep,
+            threads=threads,
+            file_format=file_format,
+            explain=explain,
+        )
     ) as steps:
         for done in steps:
             if isinstance(done, Scored):
@@ -127,6 +138,7 @@ def score_blocks(
     keep: Keep = (),
     threads: int | None = None,
     file_format: FileFormat | None = None,
+    explain: bool = False,
 ) -> Generator[Scored | tuple[int, int | None], None, None]:
     """Do the work of ``score_file`` block by block.
 
@@ -139,6 +151,12 @@ def score_blocks(
     from nodes.models.new_data import InputChecker
 
     began = time.monotonic()
+    n_rows = model.rows_at_once
+    if explain:
+        from nodes.models.explanations import explain_rows, rows_to_explain
+
+        model.check_explainable()
+        n_rows = rows_to_explain(model)
     written_as = target_format(target)
     file = open_blocks(source, file_format)
     if target.is_dir():
@@ -154,7 +172,7 @@ def score_blocks(
     check_names(file, checker)
     # Not all cores of the machine: a container may allow fewer.
     threads, done = threads or len(os.sched_getaffinity(0)), 0
-    with _Ahead(_encoded(file, checker, model, kept)) as blocks:
+    with _Ahead(_encoded(file, checker, model, kept, n_rows)) as blocks:
         # The first block shows whether the columns fit, before a target is created.
         first = next(blocks)
         if first.kept is not None:
@@ -167,7 +185,10 @@ def score_blocks(
             yield 0, file.total
             while block is not None:
                 probabilities = model.predict_matrix(block.matrix, threads)
-                writer.write(probabilities, block.kept)
+                explanations = None
+                if explain:
+                    explanations = explain_rows(model, block.matrix, probabilities, threads)
+                writer.write(probabilities, block.kept, explanations)
                 done += len(probabilities)
                 # The total may be an estimate, and must not be below what is done.
                 yield done, None if file.total is None else max(file.total, done)
@@ -184,6 +205,7 @@ def score_guarded(
     keep: Keep = (),
     threads: int | None = None,
     file_format: FileFormat | None = None,
+    explain: bool = False,
     progress: Progress = lambda rows, total: None,
 ) -> Scored:
     """Open a model and score a file like ``score_file``, in a child process.
@@ -197,6 +219,7 @@ def score_guarded(
         "keep": keep,
         "threads": threads,
         "file_format": (file_format or FileFormat()).to_json(),
+        "explain": explain,
     }
     call = sandbox.Call(
         "nodes.models.scoring:score_in_child",
@@ -222,6 +245,7 @@ def score_in_child(
     keep: Keep,
     threads: int | None,
     file_format: dict[str, Any],
+    explain: bool = False,
 ) -> Generator[dict[str, Any], None, None]:
     """Score a file in the child process of ``score_guarded``; yield each step as plain JSON."""
     from nodes.models.registry import open_model
@@ -233,6 +257,7 @@ def score_in_child(
         keep=keep,
         threads=threads,
         file_format=FileFormat.from_json(file_format),
+        explain=explain,
     )
     with closing(steps):
         for step in steps:
@@ -292,14 +317,17 @@ def check_names(file: BlockFile, checker: InputChecker) -> None:
 
 
 def _encoded(
-    file: BlockFile, checker: InputChecker, model: FittedModel, kept: list[str]
+    file: BlockFile, checker: InputChecker, model: FittedModel, kept: list[str], n_rows: int
 ) -> Iterator[_Block]:
-    """Yield the file as blocks of encoded rows; raise ``BadInput`` if it has no rows."""
+    """Yield the file as blocks of at most ``n_rows`` encoded rows.
+
+    Raise ``BadInput`` if it has no rows.
+    """
     used = checker.encoder.names
     known = set(used if file.names is None else file.names)
     columns = list(dict.fromkeys([*kept, *(name for name in used if name in known)]))
     done = 0
-    for table in file.blocks(columns, model.rows_at_once):
+    for table in file.blocks(columns, n_rows):
         matrix = model.encoder.transform(checker.table(table, first_row=done), model.precision)
         done += table.num_rows
         yield _Block(matrix, _without_dictionaries(table.select(kept), file) if kept else None)
@@ -460,16 +488,28 @@ class _Writer:
             if self._sink is not None:
                 self._sink.close()
 
-    def write(self, probabilities: np.ndarray, kept: pa.Table | None) -> None:
+    def write(
+        self,
+        probabilities: np.ndarray,
+        kept: pa.Table | None,
+        explanations: Explanations | None = None,
+    ) -> None:
         """Append the rows of a block; raise the error of the block before, if it had one."""
         if self._last is not None:
             self._last.result()
-        self._last = self._threads.submit(self._write, probabilities, kept)
+        self._last = self._threads.submit(self._write, probabilities, kept, explanations)
 
-    def _write(self, probabilities: np.ndarray, kept: pa.Table | None) -> None:
+    def _write(
+        self,
+        probabilities: np.ndarray,
+        kept: pa.Table | None,
+        explanations: Explanations | None,
+    ) -> None:
         """Write a block; the first one opens the file, because its columns are known only then."""
         model = self._model
         table = Predictions(probabilities, model.classes, model.title, carried=kept).to_arrow()
+        if explanations is not None:
+            table = explanations.beside(table)
         if self._sink is None:
             self._sink = open_writer(
                 str(self._path), self._format, table.schema, floats_repeat=False

@@ -54,6 +54,12 @@ def predict(
         typer.Option("--keep", metavar="COLUMN", help="Copy this column to OUT; may be repeated."),
     ] = None,
     keep_all: Annotated[bool, typer.Option("--keep-all", help="Copy all columns to OUT.")] = False,
+    explain: Annotated[
+        bool,
+        typer.Option(
+            "--explain", help="Add how much each column contributes to the probability of a class."
+        ),
+    ] = False,
     threads: Annotated[
         int | None, typer.Option(min=1, max=1024, help="Threads. [default: one per core]")
     ] = None,
@@ -88,6 +94,10 @@ def predict(
 
     The file may be of any size. OUT has a row for each row of DATA: the columns to keep, the
     prediction, and the probability of each class. OUT is written only when it is complete.
+
+    With --explain, OUT also has a base value and the contribution of each column of the model.
+    They add up to the probability of the explained class: of two classes the second, of more the
+    predicted one. Explaining takes much longer than predicting.
     """
     from engine.text import duration
     from nodes.models.registry import Registry
@@ -116,6 +126,7 @@ def predict(
             threads=threads,
             progress=report,
             file_format=source_format,
+            explain=explain,
         )
     rate = scored.rows / scored.seconds if scored.seconds else 0.0
     words = f"{out}: {scored.rows:,} rows in {duration(scored.seconds)}, {rate:,.0f} rows/s."

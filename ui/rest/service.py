@@ -1,7 +1,8 @@
 """Serve the predictions of one model over HTTP, with FastAPI.
 
 ==================  ================================================================================
-POST /predict       ``{"rows": [{column: value, …}, …]}`` or ``{"columns": […], "data": [[…], …]}``
+POST /predict       ``{"rows": [{column: value, …}, …]}`` or ``{"columns": […], "data": [[…], …]}``,
+                    with ``"explain": true`` also the contribution of each column
 GET /schema         columns with their kinds and categories, classes, limits
 GET /openapi.json   the OpenAPI document, for programs that write clients
 GET /health         whether the service is running; needs no token
@@ -36,12 +37,13 @@ from fastapi import Depends, FastAPI, HTTPException, Request, Response
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 from starlette.requests import ClientDisconnect
 
 from engine.errors import BadInput, SylvaError
 from engine.pipeline_file import parse_integer
 from engine.text import shown
+from nodes.models.explanations import explain_rows
 from nodes.models.fast_predict import with_fast_predict
 from nodes.models.model import FittedModel
 from nodes.models.rows import RowProblem, RowReader, UnfitRows
@@ -57,6 +59,8 @@ BODY_SECONDS = 30.0
 SHUTDOWN_SECONDS = 10
 MAX_CONNECTIONS = 512
 MAX_PROBLEMS = 100
+EXPLAINED_ROWS = 100
+"""Rows of a request that may be explained: it takes far longer than a prediction."""
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 PAGE = Path(__file__).with_name("page.html").read_text("utf-8")
@@ -84,11 +88,34 @@ class RequestLimits:
     """Bytes."""
 
 
+@dataclass(frozen=True)
+class EncodedRequest:
+    """Hold the rows of a request as a matrix, and whether they are to be explained."""
+
+    matrix: np.ndarray
+    explain: bool
+
+
+class Explanation(BaseModel):
+    """How much each column contributes to the probability of a class.
+
+    Base and contributions add up to the probability.
+    """
+
+    explained_class: str = Field(alias="class")
+    base: float
+    contributions: dict[str, float]
+
+
 class Prediction(BaseModel):
-    """The predicted class of a row and the probability of each class."""
+    """The predicted class of a row and the probability of each class.
+
+    There is an explanation only if the request asks for it.
+    """
 
     prediction: str
     probabilities: dict[str, float]
+    explanation: Explanation | None = None
 
 
 class PredictResponse(BaseModel):
@@ -114,7 +141,9 @@ WRONG_ADDRESS = {
 PREDICT_DESCRIPTION = (
     "Send the rows as a list of objects that name the value of each column. `null` is a missing "
     "value; columns that the model does not use are ignored. The answer has one prediction per "
-    "row, in the same order. `GET /schema` lists the columns and the limits."
+    "row, in the same order. `GET /schema` lists the columns and the limits. With `explain`, each "
+    "prediction also has a base value and the contribution of each column, which add up to the "
+    "probability of the explained class: of two classes the second, of more the predicted one."
 )
 COLUMN_TYPES = {
     "category": ["string", "null"],
@@ -168,23 +197,24 @@ class Service:
         so that only the request that causes the failure gets it.
         """
         try:
-            matrices = [self._matrix(body) for body in bodies]
-            valid = [matrix for matrix in matrices if not isinstance(matrix, HTTPException)]
+            requests = [self._request(body) for body in bodies]
+            valid = [each.matrix for each in requests if not isinstance(each, HTTPException)]
             probabilities = iter(self._probabilities(valid))
             return [
-                matrix if isinstance(matrix, HTTPException) else self._answer(next(probabilities))
-                for matrix in matrices
+                each if isinstance(each, HTTPException) else self._answer(each, next(probabilities))
+                for each in requests
             ]
         except Exception as error:
             if len(bodies) == 1:
                 return [error]
             return [self.answers([body])[0] for body in bodies]
 
-    def _matrix(self, body: bytes) -> np.ndarray | HTTPException:
+    def _request(self, body: bytes) -> EncodedRequest | HTTPException:
         """Return the rows of a request as a matrix, or the error to answer with."""
         try:
             request = _parse_json(body)
-            return self._reader.matrix(self._rows(request))
+            rows = self._rows(request)
+            return EncodedRequest(self._reader.matrix(rows), self._explains(request, rows))
         except UnfitRows as error:
             return _invalid_rows(error.problems, "rows" if "rows" in request else "data")
         except HTTPException as error:
@@ -204,6 +234,26 @@ class Service:
             'or {"columns": [name, …], "data": [[value, …], …]}.'
         )
         raise HTTPException(422, [_problem(message)])
+
+    def _explains(self, request: Mapping[str, Any], rows: list[Any]) -> bool:
+        """Return whether explanations are wanted; raise ``HTTPException`` if there are none."""
+        explain = request.get("explain", False)
+        if not isinstance(explain, bool):
+            message = f"'explain' must be true or false, not {shown(explain)}."
+            raise HTTPException(422, [_problem(message, "explain")])
+        if not explain:
+            return False
+        try:
+            self.model.check_explainable()
+        except BadInput as error:
+            raise HTTPException(422, [_problem(error.message, "explain")]) from None
+        if len(rows) > EXPLAINED_ROWS:
+            raise HTTPException(
+                413,
+                f"The request has {len(rows):,} rows to explain; at most {EXPLAINED_ROWS} are "
+                "allowed. Send them in several requests.",
+            )
+        return True
 
     def _check_row_count(self, rows: list[Any]) -> None:
         """Raise ``HTTPException`` if there are too many rows."""
@@ -226,15 +276,20 @@ class Service:
         ends = accumulate(counts)
         return [probabilities[end - count : end] for count, end in zip(counts, ends, strict=True)]
 
-    def _answer(self, probabilities: np.ndarray) -> bytes:
+    def _answer(self, request: EncodedRequest, probabilities: np.ndarray) -> bytes:
         """Return the predictions for the rows of one request as JSON."""
         classes = self.model.classes
         # Lists, not arrays: JSON writes Python's numbers, and converts a whole array faster.
         predicted = probabilities.argmax(axis=1).tolist()
-        predictions = [
+        predictions: list[dict[str, Any]] = [
             {"prediction": classes[index], "probabilities": dict(zip(classes, row, strict=True))}
             for index, row in zip(predicted, probabilities.tolist(), strict=True)
         ]
+        if request.explain:
+            threads = 1 if len(predictions) == 1 else self._threads
+            explained = explain_rows(self.model, request.matrix, probabilities, threads)
+            for prediction, explanation in zip(predictions, explained.to_json(), strict=True):
+                prediction["explanation"] = explanation
         answer = {"model": self.name, "classes": classes, "predictions": predictions}
         return json.dumps(answer, allow_nan=False, separators=(",", ":")).encode()
 
@@ -326,7 +381,9 @@ class Service:
         body = bytearray()
         try:
             await self._read_body(request, body)
-            batcher = self._small_requests if len(body) <= SMALL_BODY else self._large_requests
+            # Explanations take long, too: other small requests must not wait for them.
+            is_small = len(body) <= SMALL_BODY and b'"explain"' not in body
+            batcher = self._small_requests if is_small else self._large_requests
             answer = await batcher.submit(bytes(body))
         finally:
             # Also after an error: the bytes are no longer in memory.
@@ -490,7 +547,12 @@ def _request_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     }
     # Only the form {"rows": …}: clients that are generated from the document need one.
     rows = {"type": "array", "maxItems": schema["batch_limit"], "items": row}
-    request = {"type": "object", "properties": {"rows": rows}, "required": ["rows"]}
+    explain = {"type": "boolean", "default": False}
+    request = {
+        "type": "object",
+        "properties": {"rows": rows, "explain": explain},
+        "required": ["rows"],
+    }
     return {"required": True, "content": {"application/json": {"schema": request}}}
 
 

@@ -59,6 +59,16 @@ def test_what_does_not_fit_is_bad_input(sylva, table, tmp_path: Path):
     assert not (tmp_path / "o.csv").exists()
 
 
+def test_predict_explains(sylva, kept: Kept, table, tmp_path: Path):
+    pq.write_table(table.data.slice(0, 30), tmp_path / "t.parquet")
+    sylva("predict", "linear", tmp_path / "t.parquet", "-o", tmp_path / "o.csv", "--explain")
+    out = pa_csv.read_csv(tmp_path / "o.csv")
+    names = out.column_names[3:]
+    assert names[:3] == ["explained class", "base value", "contribution of amount"]
+    total = sum(out.column(name).to_numpy() for name in names[1:])
+    np.testing.assert_allclose(total, out.column("p(yes)").to_numpy(), atol=1e-6)
+
+
 @pytest.fixture(scope="module")
 def long_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """1,200,000 rows: enough to be killed while they are scored."""

@@ -117,6 +117,28 @@ class TestPredict:
         answer = client.post("/predict", json={"columns": columns, "data": data})
         assert answer.json() == client.post("/predict", json={"rows": rows}).json()
 
+    def test_explains_if_asked(self, client, rows, model):
+        answer = client.post("/predict", json={"rows": rows[:5], "explain": True}).json()
+        plain = client.post("/predict", json={"rows": rows[:5], "explain": False}).json()
+        wanted = model.contributions(make_table(40, seed=3))[:5, :, 1]
+        for row, each in zip(wanted, answer["predictions"], strict=True):
+            explanation = each.pop("explanation")
+            assert explanation["class"] == "yes"
+            assert list(explanation["contributions"]) == DECIDING
+            values = [*explanation["contributions"].values(), explanation["base"]]
+            np.testing.assert_allclose(values, row, atol=1e-12)
+            assert sum(values) == pytest.approx(each["probabilities"]["yes"], abs=1e-6)
+        assert answer == plain
+
+    def test_a_wish_for_explanations_that_cannot_be_met_is_refused(self, client, rows):
+        answer = client.post("/predict", json={"rows": rows, "explain": "yes"})
+        assert locations(answer) == [["body", "explain"]]
+        assert "true or false" in refused(answer, 422)
+
+    def test_explanations_of_no_rows(self, client):
+        answer = client.post("/predict", json={"rows": [], "explain": True})
+        assert answer.json()["predictions"] == []
+
     def test_no_rows_no_predictions(self, client):
         assert client.post("/predict", json={"rows": []}).json()["predictions"] == []
 
@@ -465,6 +487,13 @@ class TestConnections:
                 plain.sendall(HALF_A_REQUEST)
                 time.sleep(0.05)
         assert self.is_up(place)
+
+
+def test_more_rows_than_may_be_explained_are_refused(kept, rows):
+    service = Service("mart", kept.open("mart"))
+    [error] = service.answers([json.dumps({"rows": rows * 3, "explain": True}).encode()])
+    assert isinstance(error, HTTPException) and error.status_code == 413
+    assert "120 rows to explain; at most 100" in error.detail
 
 
 def test_large_requests_beyond_what_memory_may_hold_are_refused(kept):

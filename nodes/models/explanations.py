@@ -1,0 +1,141 @@
+"""Say why a row got its prediction: the contribution of each column to the probability of a class.
+
+One class of each row is explained: of two classes the second, which is the positive one, so that
+rows can be compared; of more classes the predicted one.
+
+- ``explain_rows``  explains encoded rows, in bounded memory
+- ``Explanations``  the class, the base value and the contributions of each row
+- ``column_importance``  how much the score of test rows drops when a column is shuffled
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from engine.errors import BadInput
+from engine.values import Table
+from nodes.models.encoder import MISSING, class_codes
+from nodes.models.model import FittedModel
+
+if TYPE_CHECKING:
+    from deepforest.importance import PermutationImportance
+
+VALUES_AT_ONCE = 8_000_000
+MOST_ROWS = 512
+"""Limits of a block that is explained at once: values of all classes, and rows."""
+CLASS, BASE = "explained class", "base value"
+
+
+@dataclass(frozen=True)
+class Explanations:
+    """Hold the explained class of each row, its base value and the contributions of the columns.
+
+    Base value and contributions (rows × columns) add up to the probability of the class.
+    """
+
+    columns: list[str]
+    classes: list[str]
+    explained: np.ndarray
+    """Positions in ``classes``."""
+    base: np.ndarray
+    contributions: np.ndarray
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """Return an object for each row: class, base and contributions by column."""
+        rows = zip(
+            self.explained.tolist(), self.base.tolist(), self.contributions.tolist(), strict=True
+        )
+        return [
+            {
+                "class": self.classes[index],
+                "base": base,
+                "contributions": dict(zip(self.columns, values, strict=True)),
+            }
+            for index, base, values in rows
+        ]
+
+    def beside(self, table: pa.Table) -> pa.Table:
+        """Return a table with the explanations as further columns, which get names of their own."""
+        explained = pa.DictionaryArray.from_arrays(
+            pa.array(self.explained, pa.int32()), pa.array(self.classes, pa.string())
+        )
+        added = {CLASS: explained, BASE: pa.array(self.base)}
+        for name, values in zip(self.columns, self.contributions.T, strict=True):
+            added[f"contribution of {name}"] = pa.array(np.ascontiguousarray(values))
+        for name, column in added.items():
+            while name in table.column_names:
+                name = f"{name} (explanation)"
+            table = table.append_column(name, column)
+        return table
+
+
+def rows_to_explain(model: FittedModel) -> int:
+    """Return how many rows are explained at once, so that memory and waiting stay bounded."""
+    per_row = (model.encoder.width + 1) * len(model.classes)
+    return max(1, min(MOST_ROWS, VALUES_AT_ONCE // per_row))
+
+
+def explain_rows(
+    model: FittedModel, matrix: np.ndarray, probabilities: np.ndarray, threads: int = 1
+) -> Explanations:
+    """Return the explanations of encoded rows with their predicted probabilities.
+
+    Raise ``BadInput`` if the contributions are not known for this kind of model.
+    """
+    names, classes = model.encoder.names, model.classes
+    explained = probabilities.argmax(axis=1)
+    if len(classes) == 2:
+        explained = np.ones(len(matrix), np.int64)
+    found = np.empty((len(matrix), len(names) + 1))
+    step = rows_to_explain(model)
+    for start in range(0, len(matrix), step):
+        block = slice(start, start + step)
+        parts = model.explain_matrix(matrix[block], threads)
+        found[block] = parts[np.arange(len(parts)), :, explained[block]]
+    return Explanations(names, classes, explained, found[:, -1], found[:, :-1])
+
+
+def column_importance(
+    model: FittedModel,
+    table: Table,
+    *,
+    scoring: str = "log_loss",
+    n_repeats: int = 5,
+    threads: int = 1,
+    random_state: int = 0,
+) -> PermutationImportance:
+    """Return how much the score of test rows drops when each column of the model is shuffled.
+
+    The columns are those of ``model.encoder.names``; rows without a class do not count. It needs
+    predictions only, so that every kind of model has it. Raise ``BadInput`` if the table has no
+    target, does not fit the model, or if the metric is unknown or has no value for these rows.
+    """
+    from deepforest.importance import shuffled_importance
+    from deepforest.metrics import resolve_metric
+
+    if table.target is None:
+        raise BadInput("the table has no target; choose the column with the true classes")
+    matrix = model.encoder.transform(table.data, model.precision)
+    truth = class_codes(table.labels(), model.classes)
+    known = truth != MISSING
+    groups, start = [], 0
+    for column in model.encoder.columns:
+        stop = start + column.width(model.encoder.form)
+        groups.append(range(start, stop))
+        start = stop
+    try:
+        return shuffled_importance(
+            lambda rows: model.predict_matrix(rows, threads),
+            matrix[known],
+            truth[known],
+            resolve_metric(scoring, np.array(model.classes)),
+            groups=groups,
+            n_repeats=n_repeats,
+            random_state=random_state,
+        )
+    except ValueError as error:
+        raise BadInput(str(error)) from error
