@@ -110,6 +110,7 @@ def form_hint(
     when: Mapping[str, str | tuple[str, ...]] | None = None,
     folded: bool = False,
     words: Mapping[str, str] | None = None,
+    lines: bool = False,
 ) -> dict[str, Any]:
     """Return how a form offers a parameter, as ``json_schema_extra`` of its field.
 
@@ -126,6 +127,8 @@ def form_hint(
         Whether the parameter is rarely needed.
     words:
         How the choices are shown, by their values; others are shown as they are.
+    lines:
+        Whether the text may have several lines.
     """
     hint: dict[str, Any] = {"choose": choose} if choose else {}
     if when:
@@ -137,6 +140,8 @@ def form_hint(
         hint["folded"] = True
     if words:
         hint["words"] = dict(words)
+    if lines:
+        hint["lines"] = True
     return {FORM: hint}
 
 

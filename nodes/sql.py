@@ -38,6 +38,7 @@ class SqlParams(NodeParams):
         "are named. Put odd names of columns in double quotes, texts in single quotes.",
         min_length=1,
         max_length=MAX_QUERY,
+        json_schema_extra=form_hint(lines=True),
     )
     target: str | None = Field(
         None,

@@ -98,6 +98,8 @@ def payments(rows: int, learners: Learners) -> Parts:
     edges += ["pay-mart-p.predictions table.table", "pay-mlp.model keep.model"]
     # Rows at an input that may stay unconnected.
     edges += ["split.test pay-deep-forest.validation"]
+    nodes["folds"] = Node(type="cross-validate", params={"folds": 2, "positive": "yes"})
+    edges += ["pay-mart.model folds.model", "best.table folds.table"]
     compared_nodes, compared_edges = compared("pay", learners, "best.table", "split.test")
     compared_nodes["pay-mart-p"] = Node(type="predict", params={"keep": ["amount"]})
     return nodes | compared_nodes, edges + compared_edges

@@ -112,7 +112,8 @@ def _text(form: Form, spec: FieldSpec, path: ParamPath) -> None:
     elif spec.hint.choose in ("file", "model"):
         _one_of(form, spec, path, form.files, accepts_new=True)
     else:
-        _text_input(form, spec, form.widget(path, as_text, partial(from_text, spec)))
+        draw = partial(st.text_area, height=140) if spec.hint.lines else st.text_input
+        _text_input(form, spec, form.widget(path, as_text, partial(from_text, spec)), draw)
 
 
 def _one_of(

@@ -69,6 +69,8 @@ class Hint:
     """Whether the field is shown in the folded part of the form."""
     words: Mapping[str, str] = field(default_factory=dict)
     """How choices are shown, by their values."""
+    lines: bool = False
+    """Whether the text may have several lines."""
 
 
 @dataclass(frozen=True)
@@ -193,7 +195,13 @@ def _field(
         default=(defaults or {}).get(name, schema.get("default")),
         required=required,
         optional=any(branch.get("type") == "null" for branch in branches),
-        hint=Hint(hint.get("choose"), when, hint.get("folded", False), hint.get("words", {})),
+        hint=Hint(
+            hint.get("choose"),
+            when,
+            hint.get("folded", False),
+            hint.get("words", {}),
+            hint.get("lines", False),
+        ),
         **_union_shape([branch for branch in branches if branch.get("type") != "null"], defs),
     )
 
