@@ -101,7 +101,7 @@ class Branch:
 FORM = "x-form"
 """The key of a ``form_hint`` in the JSON schema of a field."""
 
-Choose = Literal["column", "columns", "file", "model", "class"]
+Choose = Literal["column", "columns", "file", "model", "class", "sheet", "query"]
 
 
 def form_hint(
@@ -118,7 +118,8 @@ def form_hint(
     Parameters
     ----------
     choose:
-        Offer the columns of the input, the files or models of the workspace, or the classes.
+        Offer the columns of the input, the files or models of the workspace, the classes, or the
+        sheets of the source; a query has several lines.
     when:
         Show the parameter only while the text of each of these fields matches one of its patterns
         (``*`` for any text, ``!`` before a pattern that must not match).
