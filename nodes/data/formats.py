@@ -201,7 +201,7 @@ def read(
     else:
         data = _read_binary(path, file_format.format)
     if not data.num_rows:
-        raise no_rows(path.name)
+        raise _no_rows(path.name)
     return data
 
 
@@ -295,7 +295,7 @@ def start_of_tables(
         if size >= max_bytes:
             return Start(pa.concat_tables(tables).slice(0, start_rows), False, total)
     if not any(table.num_rows for table in tables):
-        raise no_rows(name)
+        raise _no_rows(name)
     data = pa.concat_tables(tables)
     return Start(data, True, data.num_rows)
 
@@ -316,7 +316,7 @@ def _read_csv(
 ) -> pa.Table:
     """Return the table of a CSV text; raise ``BadInput`` if its columns cannot be used."""
     file = CsvFile.open(text, file_format)
-    check_names(text.name, file.names, max_columns)
+    _check_names(text.name, file.names, max_columns)
     return file.read(as_text)
 
 
@@ -325,7 +325,7 @@ def _read_excel(
 ) -> excel.Sheet:
     """Return a sheet; raise ``BadInput`` if its columns cannot be used."""
     sheet = excel.read_sheet(path, file_format.sheet, file_format.header, tuple(as_text))
-    check_names(path.name, sheet.data.column_names, max_columns)
+    _check_names(path.name, sheet.data.column_names, max_columns)
     return sheet
 
 
@@ -335,7 +335,7 @@ def _all_blocks(file: BlockFile) -> pa.Table:
 
     tables = [*file.read(file.names or [], FOLDER_ROWS)]
     if not tables:
-        raise no_rows(file.path.name)
+        raise _no_rows(file.path.name)
     return pa.concat_tables(tables)
 
 
@@ -353,10 +353,10 @@ def _read_binary(path: SourceFile, file_format: str) -> pa.Table:
     return data
 
 
-def check_names(file: str, names: list[str], max_columns: int) -> None:
+def _check_names(file: str, names: list[str], max_columns: int) -> None:
     """Raise ``BadInput`` if there are too many names, or if one is empty or used twice."""
     if len(names) > max_columns:
-        raise _too_many_columns(file, len(names), max_columns)
+        raise too_many_columns(file, len(names), max_columns)
     if "" in names:
         raise BadInput(
             f"column {names.index('') + 1:,} of '{file}' has no name; give it one in the file",
@@ -371,12 +371,12 @@ def check_names(file: str, names: list[str], max_columns: int) -> None:
         )
 
 
-def no_rows(name: str) -> BadInput:
+def _no_rows(name: str) -> BadInput:
     """Return the message for a file without rows."""
     return BadInput(f"'{name}' has no rows; choose another file", field="source")
 
 
-def _too_many_columns(name: str, columns: int, max_columns: int) -> BadInput:
+def too_many_columns(name: str, columns: int, max_columns: int) -> BadInput:
     """Return the message for a table with too many columns."""
     return BadInput(
         f"'{name}' has {columns:,} columns, and at most {max_columns:,} are allowed; "
@@ -444,7 +444,7 @@ def open_blocks(
             file = _open_excel(path, file_format)
         case _:
             file = _open_arrow(path)
-    check_names(path.name, file.names or [], max_columns)
+    _check_names(path.name, file.names or [], max_columns)
     return file
 
 
@@ -665,7 +665,7 @@ def _read_libsvm(text: TextFile, max_columns: int) -> tuple[list[str], Any]:
     """Return the labels and the sparse matrix of all rows; raise ``BadInput`` if it has none."""
     labels, matrix = LibsvmLines(text).read_rows()
     if not labels:
-        raise no_rows(text.name)
+        raise _no_rows(text.name)
     if not matrix.indices.size:
         raise BadInput(
             f"'{text.name}' is not LibSVM text, because no line has index:value pairs; choose its "
@@ -673,7 +673,7 @@ def _read_libsvm(text: TextFile, max_columns: int) -> tuple[list[str], Any]:
             field="source",
         )
     if matrix.shape[1] > max_columns:
-        raise _too_many_columns(text.name, matrix.shape[1], max_columns)
+        raise too_many_columns(text.name, matrix.shape[1], max_columns)
     return labels, matrix
 
 
@@ -703,7 +703,7 @@ def _open_libsvm(path: SourceFile) -> BlockFile:
         lines = LibsvmLines(TextFile(path))
         labels, matrix = lines.read_rows(rows)
         if not labels:
-            raise no_rows(path.name)
+            raise _no_rows(path.name)
         while labels:
             yield _some_columns(labels, matrix, columns)
             labels, matrix = lines.read_rows(rows)

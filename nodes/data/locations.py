@@ -361,19 +361,23 @@ def _file_system(scheme: str, account: str) -> Any:
             connect_timeout=CONNECT_SECONDS,
             request_timeout=REQUEST_SECONDS,
             retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=2),
+            **_endpoint("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
         )
     if scheme == "gs":
-        options: dict[str, Any] = {"retry_time_limit": timedelta(seconds=REQUEST_SECONDS)}
-        emulator = os.environ.get("STORAGE_EMULATOR_HOST")
-        if emulator:
-            protocol, _, host = emulator.rpartition("://")
-            options |= {
-                "endpoint_override": host,
-                "scheme": protocol or "http",
-                "anonymous": True,
-            }
-        return fs.GcsFileSystem(**options)
+        emulator = _endpoint("STORAGE_EMULATOR_HOST")
+        return fs.GcsFileSystem(
+            retry_time_limit=timedelta(seconds=CONNECT_SECONDS),
+            anonymous=bool(emulator),
+            **emulator,
+        )
     return fs.AzureFileSystem(**_azure_options(account))
+
+
+def _endpoint(*variables: str) -> dict[str, Any]:
+    """Return host and protocol of another server than the usual one, if the environment has one."""
+    address = next((os.environ[name] for name in variables if os.environ.get(name)), "")
+    protocol, _, host = address.rstrip("/").rpartition("://")
+    return {"endpoint_override": host, "scheme": protocol or "http"} if host else {}
 
 
 def _azure_options(account: str) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
+from uuid import UUID
 
 from engine.errors import BadInput
 from nodes.data.locations import DATABASE_CREDENTIALS, Database
@@ -43,9 +44,49 @@ def tables(where: Database, query: str) -> Iterator[pa.Table]:
     with _cursor(where) as cursor, _explaining(where, "query"):
         cursor.execute(query.strip().rstrip(";"))
         reader = cursor.fetch_record_batch()
-        yield reader.schema.empty_table()
+        yield _plain(reader.schema.empty_table())
         for batch in reader:
-            yield pa.Table.from_batches([batch])
+            yield _plain(pa.Table.from_batches([batch]))
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    """Return the table in types that files have as well; raise ``BadInput`` for other types.
+
+    Exact numbers (``numeric``) become floats, and UUIDs become texts.
+    """
+    import pyarrow as pa
+
+    columns = []
+    for field, column in zip(table.schema, table.columns, strict=True):
+        kind = (field.metadata or {}).get(b"POSTGRESQL:type", b"").decode()
+        if isinstance(field.type, pa.BaseExtensionType):
+            storage = field.type.storage_type
+            column = pa.chunked_array([chunk.storage for chunk in column.chunks], storage)
+        if kind == "numeric":
+            column = column.cast(pa.float64())
+        elif kind == "uuid":
+            texts = [None if value is None else str(UUID(bytes=value)) for value in _values(column)]
+            column = pa.chunked_array([pa.array(texts, pa.string())])
+        elif _is_unusable(column.type):
+            raise BadInput(
+                f"the column '{field.name}' has the type {kind} of PostgreSQL, which cannot be "
+                f"used; leave it out of the query, or convert it, as in {field.name}::text",
+                field="query",
+            )
+        columns.append(column)
+    return pa.Table.from_arrays(columns, names=table.column_names)
+
+
+def _values(column: Any) -> list[bytes | None]:
+    values: list[bytes | None] = column.to_pylist()
+    return values
+
+
+def _is_unusable(kind: Any) -> bool:
+    """Return whether values of an Arrow type are neither numbers, times nor texts."""
+    from pyarrow import types
+
+    return bool(types.is_nested(kind) or types.is_interval(kind) or types.is_binary(kind))
 
 
 def snapshot(where: Database, query: str) -> str:

@@ -13,7 +13,7 @@ Both give every column its type in the same way, and both make a ``Table`` of th
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -89,21 +89,35 @@ def _read_all(where: Location, params: LoadDataParams) -> pa.Table:
     import pyarrow as pa
 
     if isinstance(where, Database):
-        data = pa.concat_tables(_query_result(where, params))
-        if not data.num_rows:
-            raise formats.no_rows(where.name)
-        return data
+        return pa.concat_tables(_query_result(where, params))
     with explaining(where):
         return formats.read(where, params.file_format, _as_text(params), params.max_columns)
 
 
 def _query_result(where: Database, params: LoadDataParams) -> Iterator[pa.Table]:
     """Yield the rows of a query; raise ``BadInput`` if its columns cannot be used."""
-    result = postgresql.tables(where, params.query)
-    first = next(result)
-    formats.check_names(where.name, first.column_names, params.max_columns)
-    yield first
-    yield from result
+    rows = 0
+    for table in postgresql.tables(where, params.query):
+        if not rows:
+            _check_result(table.column_names, params.max_columns)
+        rows += table.num_rows
+        yield table
+    if not rows:
+        raise BadInput("the query returns no rows; change its conditions", field="query")
+
+
+def _check_result(names: list[str], max_columns: int) -> None:
+    """Raise ``BadInput`` if the columns of a query cannot be used."""
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if not names:
+        raise BadInput("the query returns no columns; name some after SELECT", field="query")
+    if repeated:
+        raise BadInput(
+            f"the query returns several columns named {listed(repeated)}; rename them with AS",
+            field="query",
+        )
+    if len(names) > max_columns:
+        raise formats.too_many_columns("the result of the query", len(names), max_columns)
 
 
 def _as_text(params: LoadDataParams) -> set[str]:
@@ -301,6 +315,12 @@ def preview(params: LoadDataParams, files: Files) -> Preview:
         if _kind(seen.data, target) == "category":
             return seen
     return _remembered(reading, files)
+
+
+def source_version(params: LoadDataParams, files: Files) -> str:
+    """Return a text that changes when the content of a source does; of a remote one, soon."""
+    where = location_of(params, files)
+    return f"{where}:{_version(where, params.query)}"
 
 
 def move_preview(old: Path, new: Path) -> None:
