@@ -164,9 +164,9 @@ def test_settings_of_two_runs_that_differ_are_told(studio: Studio) -> None:
     test = compare_page("Settings")
     rows = test.dataframe[1].value.to_dict("records")
     assert [(row["Node"], row["Setting"]) for row in rows] == [
-        ("Neural network (two)", "Node"),
-        ("Predict (predict_two)", "Node"),
-        ("Evaluate (evaluate_two)", "Node"),
+        ("Neural network", "Node"),
+        ("Predict 2", "Node"),
+        ("Evaluate 2", "Node"),
     ]
 
 
