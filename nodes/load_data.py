@@ -48,6 +48,11 @@ OF_TEXT_FILES = {
     "source": ("!sample:*", *NOT_DATABASES, *(f"!*{suffix}" for suffix in OTHER_SUFFIXES)),
 }
 """Sources that may be CSV or TSV: not samples, and not named like other formats."""
+OTHER_THAN_SHEETS = [suffix for suffix in OTHER_SUFFIXES if suffix not in excel.SUFFIXES]
+OF_TEXTS_AND_SHEETS = {
+    "format": ("auto", "csv", "tsv", "excel"),
+    "source": ("!sample:*", *NOT_DATABASES, *(f"!*{suffix}" for suffix in OTHER_THAN_SHEETS)),
+}
 OF_EXCEL_FILES = {"source": tuple(f"*{suffix}" for suffix in excel.SUFFIXES)}
 OF_DATABASES = {"source": tuple(f"{scheme}://*" for scheme in DATABASES)}
 OF_FILES = {"source": ("!sample:*", *NOT_DATABASES)}
@@ -76,10 +81,11 @@ class LoadDataParams(NodeParams):
         max_length=4096,
         json_schema_extra=form_hint(choose="file", words=sample_titles()),
     )
-    sheet: str = Field(
-        "",
+    sheet: str | None = Field(
+        None,
         title="Sheet",
-        description="Sheet of an Excel file. Empty: the first one.",
+        description="Sheet of an Excel file. Empty: the first one that has values.",
+        min_length=1,
         max_length=200,
         json_schema_extra=form_hint(choose="sheet", when=OF_EXCEL_FILES),
     )
@@ -176,9 +182,9 @@ class LoadDataParams(NodeParams):
     header: bool = Field(
         True,
         title="First row is the header",
-        description="Whether a CSV file begins with the names of its columns; without a header, "
-        "they are f1, f2 …",
-        json_schema_extra=TEXT_OPTION,
+        description="Whether a CSV file or a sheet begins with the names of its columns; without a "
+        "header, they are f1, f2 …",
+        json_schema_extra=form_hint(when=OF_TEXTS_AND_SHEETS, folded=True),
     )
     missing: list[str] = Field(
         default=["", "NA", "N/A", "NaN", "nan", "null", "NULL", "?"],
@@ -247,7 +253,7 @@ class LoadDataParams(NodeParams):
             self.encoding,
             self.header,
             frozenset(self.missing),
-            self.sheet,
+            self.sheet or "",
             self.query,
         )
 
