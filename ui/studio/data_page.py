@@ -361,7 +361,9 @@ def _draw_actions(
             args=(source, target, file_format, usable),
         )
         if version is not None:
-            _draw_file_format(source)
+            # The sheet of an Excel file that can be read is chosen above.
+            if formats.is_text_format(source):
+                _draw_file_format(source)
             _draw_download(source, version)
             _draw_delete(source)
 
