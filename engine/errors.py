@@ -356,7 +356,7 @@ class BadColumns(Problem):
     """A node cannot work with the columns that will arrive at it."""
 
 
-class Hint(Problem):
+class DataHint(Problem):
     """The pipeline can run, but its figures may mislead."""
 
     severity = "warning"

@@ -50,13 +50,13 @@ def read_sheet(
     sheets = tuple(_visible_sheets(workbook))
     name, cells, start, merged = _choose(path, workbook, sheets, sheet)
     _fill_merged(cells, start, merged, name, header)
-    rows = [row for row in cells if any(value != "" for value in row)]
-    names, rows = _split_header(rows, name, header)
-    if not rows:
+    rows = [row for row in cells if _has_values(row)]
+    if len(rows) <= header:
         raise BadInput(
             f"the sheet '{name}' of '{path.name}' has no rows; choose another sheet", field="sheet"
         )
-    return Sheet(_table(path, name, names, rows, as_text), sheets)
+    names, columns = _split_header(rows, name, header)
+    return Sheet(_table(path, name, names, columns, as_text), sheets)
 
 
 def _open(path: Path | RemoteFile) -> Any:
@@ -145,19 +145,21 @@ def _fill_merged(
             row[left : right + 1] = [value] * width
 
 
-def _split_header(rows: Rows, sheet: str, header: bool) -> tuple[list[str], Rows]:
-    """Return the names of the columns and the rows below them, without columns that are empty."""
-    if not rows:
-        return [], []
+def _has_values(cells: Sequence[Any]) -> bool:
+    """Return whether one of the cells is not empty."""
+    return any(value != "" for value in cells)
+
+
+def _split_header(rows: Rows, sheet: str, header: bool) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """Return the names of the columns and their values, without columns that are empty."""
     if header:
         names = [as_text_value(value).strip() for value in rows[0]]
         rows = rows[1:]
     else:
         names = [f"f{number}" for number in range(1, len(rows[0]) + 1)]
     # A column without a name and without values is a gap beside the table.
-    kept = [
-        index for index, name in enumerate(names) if name or any(row[index] != "" for row in rows)
-    ]
+    columns = list(zip(*rows, strict=True))
+    kept = [index for index, name in enumerate(names) if name or _has_values(columns[index])]
     for index in kept:
         if not names[index]:
             raise BadInput(
@@ -165,7 +167,7 @@ def _split_header(rows: Rows, sheet: str, header: bool) -> tuple[list[str], Rows
                 "or delete the rows above the names of the columns",
                 field="source",
             )
-    return [names[index] for index in kept], [[row[index] for index in kept] for row in rows]
+    return [names[index] for index in kept], [columns[index] for index in kept]
 
 
 # Values
@@ -175,20 +177,15 @@ def _table(
     path: Path | RemoteFile,
     sheet: str,
     names: list[str],
-    rows: Rows,
+    columns: list[tuple[Any, ...]],
     as_text: Sequence[str],
 ) -> pa.Table:
-    """Return the rows as a table, each column in the type of its values."""
+    """Return the columns as a table, each in the type of its values."""
     import pyarrow as pa
 
-    columns = [
-        _column([row[index] for row in rows], name in as_text) for index, name in enumerate(names)
-    ]
-    empty = [
-        name
-        for name, column in zip(names, columns, strict=True)
-        if column.null_count == len(column)
-    ]
+    by_name = list(zip(names, columns, strict=True))
+    arrays = [_column(values, name in as_text) for name, values in by_name]
+    empty = [name for name, values in by_name if not _has_values(values)]
     if empty and _has_unsaved_formulas(path):
         raise BadInput(
             f"{counted(len(empty), 'column')} of the sheet '{sheet}' ({listed(empty)}) may hold "
@@ -196,10 +193,10 @@ def _table(
             "save it",
             field="source",
         )
-    return pa.Table.from_arrays(columns, names=names)
+    return pa.Table.from_arrays(arrays, names=names)
 
 
-def _column(values: list[Any], is_text: bool) -> pa.Array:
+def _column(values: Sequence[Any], is_text: bool) -> pa.Array:
     """Return values as an array: numbers, bools or times if all of them are, else texts."""
     import pyarrow as pa
 

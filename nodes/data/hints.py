@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from engine.bypass import active_pipeline
-from engine.errors import BadInput, Hint, InvalidPipeline
+from engine.errors import BadInput, DataHint, InvalidPipeline
 from engine.graph import PipelineGraph
 from engine.node_types import Columns, NodeTypes
 from engine.pipeline import Pipeline
@@ -303,7 +303,7 @@ def _auc(scores: np.ndarray, positive: np.ndarray) -> float:
 # A whole pipeline
 
 
-def pipeline_hints(pipeline: Pipeline, catalog: NodeTypes, files: Files) -> list[Hint]:
+def pipeline_hints(pipeline: Pipeline, catalog: NodeTypes, files: Files) -> list[DataHint]:
     """Return the hints about the tables of a pipeline, and about what it does with them.
 
     Nodes with problems have none.
@@ -313,7 +313,8 @@ def pipeline_hints(pipeline: Pipeline, catalog: NodeTypes, files: Files) -> list
     hints = []
     for name, params in loads.items():
         hints += [
-            Hint(hint.message, node=name, field=hint.field) for hint in table_hints(params, files)
+            DataHint(hint.message, node=name, field=hint.field)
+            for hint in table_hints(params, files)
         ]
     splits = _nodes_of(pipeline, catalog, "split")
     if splits:
@@ -344,7 +345,7 @@ def _input_columns(pipeline: Pipeline, known: Mapping[str, Any], name: str) -> C
     return ()
 
 
-def _time_hints(name: str, params: Any, columns: Columns) -> Iterator[Hint]:
+def _time_hints(name: str, params: Any, columns: Columns) -> Iterator[DataHint]:
     """Yield a hint for a random split of a table whose rows have a time."""
     grouped = getattr(params, "group_column", None)
     if params.time_column is not None or grouped is not None:
@@ -355,7 +356,7 @@ def _time_hints(name: str, params: Any, columns: Columns) -> Iterator[Hint]:
         if column.kind == "time" and column.role == "feature" and not BIRTH.search(column.name)
     ]
     if times:
-        yield Hint(
+        yield DataHint(
             f"the rows have a time ('{times[0]}'), but test rows are drawn at random: the model "
             "learns from rows that are later than its test rows, and its figures are too good; "
             f"set Time column to '{times[0]}'",
@@ -366,7 +367,7 @@ def _time_hints(name: str, params: Any, columns: Columns) -> Iterator[Hint]:
 
 def _class_hints(
     pipeline: Pipeline, name: str, params: Any, loads: Mapping[str, Any], files: Files
-) -> Iterator[Hint]:
+) -> Iterator[DataHint]:
     """Yield a hint if the test rows will have too few rows of a class for its figures."""
     graph = PipelineGraph(pipeline)
     above = [each for each in graph.upstream([name]) if each in loads]
@@ -382,7 +383,7 @@ def _class_hints(
     label, count = min(counts, key=lambda each: each[1])
     expected = count * share
     if expected < MIN_CLASS_ROWS:
-        yield Hint(
+        yield DataHint(
             f"the class '{label}' has {counted(count, 'row')}, and about {expected:.0f} of them "
             "will be test rows: figures such as recall then change by chance; collect more rows "
             "of this class, or hold out more test rows",

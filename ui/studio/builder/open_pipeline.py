@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from engine.atomic import FileVersion
-from engine.errors import Hint, InvalidPipeline, Problem, SylvaError
+from engine.errors import DataHint, InvalidPipeline, Problem, SylvaError
 from engine.node_types import NodeType, NodeTypes
 from engine.pipeline import Pipeline, PortRef
 from engine.pipeline_file import with_values
@@ -95,7 +95,7 @@ class OpenPipeline:
     notice: str = ""
     """A sentence for the user, shown once."""
     _checked: tuple[Pipeline, list[Problem]] | None = None
-    _hinted: tuple[Pipeline, list[Hint]] | None = None
+    _hinted: tuple[Pipeline, list[DataHint]] | None = None
 
     @classmethod
     def from_library(cls, library: Library, runs: Runs, pipeline_id: str) -> OpenPipeline:
@@ -315,7 +315,7 @@ class OpenPipeline:
             self._checked = pipeline, problems
         return self._checked[1]
 
-    def hints(self) -> list[Hint]:
+    def hints(self) -> list[DataHint]:
         """Return the hints about the data of the pipeline; they do not stop a run.
 
         They are remembered like the problems.
