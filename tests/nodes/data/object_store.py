@@ -1,22 +1,25 @@
-"""A small S3 server for tests: one bucket in memory, on the loopback address.
+"""A small server for tests that speaks like S3, Google Cloud storage and Azure storage.
 
-It answers what pyarrow asks for to read: list, head and get with ranges. A request must name the
-access key; signatures are not checked.
+It has one bucket in memory, on the loopback address, and answers what pyarrow asks for to read:
+list, head and get with ranges. A request to S3 or Azure must name the access key; signatures are
+not checked.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import ClassVar
-from urllib.parse import parse_qs, unquote, urlsplit
+from typing import Any, ClassVar
+from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape
 
 KEY = "AKIATESTKEY"
+ACCOUNT = "devaccount"
 SECRET = "very-secret-key"
 BLOCK = 1 << 16
 MODIFIED = "Wed, 18 Nov 2026 10:00:00 GMT"
@@ -40,6 +43,9 @@ class ObjectStore:
             "AWS_SECRET_ACCESS_KEY": SECRET,
             "AWS_DEFAULT_REGION": "us-east-1",
             "AWS_EC2_METADATA_DISABLED": "true",
+            "STORAGE_EMULATOR_HOST": self.address,
+            "AZURE_STORAGE_CONNECTION_STRING": f"AccountName={ACCOUNT};AccountKey=c2VjcmV0;"
+            f"BlobEndpoint={self.address}/{ACCOUNT}",
         }
 
 
@@ -78,6 +84,59 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _handle(self, with_body: bool) -> None:
         url = urlsplit(self.path)
+        path, query = unquote(url.path), parse_qs(url.query)
+        if path.startswith("/storage/v1/b/"):
+            self._google(path.removeprefix("/storage/v1/b/lake/o").lstrip("/"), query)
+        elif path.startswith(f"/{ACCOUNT}/"):
+            self._azure(path.removeprefix(f"/{ACCOUNT}/lake").lstrip("/"), query, with_body)
+        else:
+            self._s3(url, with_body)
+
+    def _google(self, name: str, query: dict[str, list[str]]) -> None:
+        """Answer like the JSON interface of Google Cloud storage."""
+        if not name:
+            found = [_google_object(each, self.store.files[each]) for each in self._names(query)]
+            self._answer(200, json.dumps({"items": found}).encode(), True)
+        elif name not in self.store.files:
+            self._answer(404, b"{}", True)
+        elif "alt" in query:
+            self._file(self.store.files[name], True)
+        else:
+            described = _google_object(name, self.store.files[name])
+            self._answer(200, json.dumps(described).encode(), True)
+
+    def _azure(self, name: str, query: dict[str, list[str]], with_body: bool) -> None:
+        """Answer like the blob interface of Azure storage, without folders of its own."""
+        headers = {"x-ms-request-id": "1", "x-ms-version": "2021-01-01"}
+        if ACCOUNT not in self.headers.get("Authorization", ""):
+            error = {"x-ms-error-code": "AuthenticationFailed"}
+            self._answer(403, b"", with_body, headers | error)
+        elif "list" in query.get("comp", []):
+            blobs = "".join(
+                _azure_blob(each, self.store.files[each]) for each in self._names(query)
+            )
+            body = f"<EnumerationResults><Blobs>{blobs}</Blobs><NextMarker/></EnumerationResults>"
+            self._answer(200, body.encode(), True, headers | {"Content-Type": "application/xml"})
+        elif name not in self.store.files:
+            self._answer(404, b"", with_body, headers | {"x-ms-error-code": "BlobNotFound"})
+        else:
+            blob = {
+                "x-ms-blob-type": "BlockBlob",
+                "x-ms-creation-time": MODIFIED,
+                "x-ms-server-encrypted": "true",
+                "x-ms-lease-status": "unlocked",
+                "x-ms-lease-state": "available",
+                "Content-Type": "application/octet-stream",
+            }
+            self._file(self.store.files[name], with_body, headers | blob)
+
+    def _names(self, query: dict[str, list[str]]) -> list[str]:
+        """Return the files that begin with the prefix of a request."""
+        prefix = query.get("prefix", [""])[0]
+        return [name for name in sorted(self.store.files) if name.startswith(prefix)]
+
+    def _s3(self, url: SplitResult, with_body: bool) -> None:
+        """Answer like S3."""
         bucket, _, name = unquote(url.path).lstrip("/").partition("/")
         if KEY not in self.headers.get("Authorization", ""):
             sent = self.headers.get("Authorization", "")
@@ -96,13 +155,15 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._file(self.store.files[name], with_body)
 
-    def _file(self, content: bytes, with_body: bool) -> None:
+    def _file(self, content: bytes, with_body: bool, more: dict[str, str] | None = None) -> None:
         headers = {
+            **(more or {}),
             "ETag": f'"{hashlib.md5(content).hexdigest()}"',
             "Last-Modified": MODIFIED,
             "Accept-Ranges": "bytes",
         }
-        wanted = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
+        asked = self.headers.get("x-ms-range") or self.headers.get("Range", "")
+        wanted = re.fullmatch(r"bytes=(\d+)-(\d*)", asked)
         if not wanted:
             self._answer(200, content, with_body, headers)
             return
@@ -150,3 +211,25 @@ class _Handler(BaseHTTPRequestHandler):
             for start in range(0, len(body) if with_body else 0, BLOCK):
                 self.wfile.write(body[start : start + BLOCK])
                 self.store.sent_bytes += len(body[start : start + BLOCK])
+
+
+def _google_object(name: str, content: bytes) -> dict[str, Any]:
+    return {
+        "kind": "storage#object",
+        "name": name,
+        "bucket": "lake",
+        "size": str(len(content)),
+        "updated": "2026-11-18T10:00:00Z",
+        "timeCreated": "2026-11-18T10:00:00Z",
+        "generation": str(int(hashlib.md5(content).hexdigest()[:8], 16)),
+    }
+
+
+def _azure_blob(name: str, content: bytes) -> str:
+    return (
+        f"<Blob><Name>{escape(name)}</Name><Properties><Creation-Time>{MODIFIED}</Creation-Time>"
+        f"<Last-Modified>{MODIFIED}</Last-Modified><Etag>{hashlib.md5(content).hexdigest()}</Etag>"
+        f"<Content-Length>{len(content)}</Content-Length><BlobType>BlockBlob</BlobType>"
+        "<LeaseStatus>unlocked</LeaseStatus><LeaseState>available</LeaseState>"
+        "<ServerEncrypted>true</ServerEncrypted></Properties></Blob>"
+    )

@@ -263,6 +263,27 @@ def test_a_folder_of_a_storage_has_its_partitions_as_columns(files: Files, store
     assert fingerprint(params, files) != before
 
 
+@pytest.mark.parametrize(
+    "bucket", ["gs://lake", "abfs://lake", "abfs://lake@devaccount.dfs.core.windows.net"]
+)
+def test_google_and_azure_storages_are_read_too(files: Files, store: ObjectStore, bucket: str):
+    # The preview reads in a child process. In this one, pyarrow would wait for the server's
+    # thread, and keep it from running.
+    allow(files, bucket)
+    store.files["sales/a.csv"] = CSV
+    store.files["sales/b.parquet"] = parquet(age=[30, 41, 25], buys=["yes", "no", "yes"])
+    for name in store.files:
+        params = LoadDataParams(source=f"{bucket}/{name}", target="buys")
+        assert list(check(params, files)) == []
+        assert preview(params, files).data.column("age").to_pylist() == [30, 41, 25], name
+    params = LoadDataParams(source=f"{bucket}/sales/a.csv")
+    before = fingerprint(params, files)
+    store.files["sales/a.csv"] = CSV.replace(b"30", b"31")
+    assert fingerprint(params, files) != before
+    [missing] = check(LoadDataParams(source=f"{bucket}/none.csv"), files)
+    assert "does not exist" in missing.message
+
+
 def test_a_file_of_a_storage_is_read_again_when_only_its_bytes_change(
     files: Files, store: ObjectStore
 ):
