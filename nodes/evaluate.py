@@ -181,6 +181,9 @@ def _of_many_classes(
     matrix = metrics.confusion_matrix(truth, probabilities)
     frequent = np.argsort(-matrix.sum(axis=1), kind="stable")[:MAX_CURVES]
     drawn = [code for code in sorted(frequent.tolist()) if matrix[code].any()]
+    curves = [
+        _curves(classes[code], *one_against_rest(truth, probabilities, code)) for code in drawn
+    ]
     return Report(
         "evaluation",
         name,
@@ -190,10 +193,7 @@ def _of_many_classes(
             "classes": classes,
             "positive": None,
             "threshold_rule": "most probable class",
-            "curves": [
-                _curves(classes[code], *one_against_rest(truth, probabilities, code))
-                for code in drawn
-            ],
+            "curves": curves,
             "confusion": _confusion(matrix, classes, None),
         },
     )

@@ -33,7 +33,7 @@ from engine.values import Report
 from nodes.data.row_identity import same_rows
 from ui.studio.inspect.forest_source import FOREST, INSPECTION
 from ui.studio.plots.style import number
-from ui.studio.screen_text import node_title, time_of_day
+from ui.studio.screen_text import time_of_day
 
 LONGEST_NAME = 60
 UNKNOWN = "unknown"
@@ -114,7 +114,7 @@ class Line:
     name: str
     """The label of the evaluation, or of its model."""
     model: str
-    """The title of the model's node, and its preset."""
+    """The title of the model's node type, and its preset."""
     evaluation: EvaluationFigures
     output: Artifact
     inspect: str | None = None
@@ -231,7 +231,7 @@ def names_of(lines: Sequence[Line]) -> list[str]:
     """
     names = [line.name for line in lines]
     for more in (lambda line: line.pipeline, lambda line: time_of_day(line.started)):
-        names = _told_apart(names, [more(line) for line in lines])
+        names = _with_differing_words(names, [more(line) for line in lines])
     seen = Counter[str]()
     for index, name in enumerate(names):
         seen[name] += 1
@@ -240,7 +240,7 @@ def names_of(lines: Sequence[Line]) -> list[str]:
     return names
 
 
-def _told_apart(names: list[str], more: list[str]) -> list[str]:
+def _with_differing_words(names: list[str], more: list[str]) -> list[str]:
     """Return the names; those that are equal get more words, if these differ among them."""
     words: dict[str, set[str]] = {}
     for name, word in zip(names, more, strict=True):
@@ -378,11 +378,12 @@ class Evaluations:
         """Return ``Deep forest, mdDF``: runs of one pipeline often differ in the preset only."""
         catalog, node = self._runs.catalog, pipeline.nodes[name]
         node_type = catalog.get(node.type)
-        title = node_title(node, catalog)
-        if node_type is None or node.params.get("preset") in (None, "default"):
-            return readable(title)
+        if node_type is None:
+            return UNKNOWN
+        if node.params.get("preset") in (None, "default"):
+            return node_type.title
         preset = settings_of(name, pipeline, catalog).get(param_title("preset", node_type), "")
-        return readable(f"{title}, {preset}" if preset else title)
+        return ", ".join(filter(None, (node_type.title, preset)))
 
     def _evaluation(self, artifact: Artifact) -> EvaluationFigures | None:
         """Return the figures of a report; None for other kinds, and for damaged ones."""

@@ -305,13 +305,21 @@ def _certainty(order: Sequence[Line], measure: str) -> list[dict[str, str]]:
             if limits:
                 texts[INTERVAL] = " to ".join(format_metric(measure, each) for each in limits)
             if gap:
-                texts[DIFFERENCE] = "tie" if gap.is_tie else f"{gap.gain:+.4f} ± {gap.margin:.4f}"
+                texts[DIFFERENCE] = difference_text(gap, measure)
         sure.append(texts)
     return sure if is_known else [{} for _ in order]
 
 
+def difference_text(gap: Difference, measure: str) -> str:
+    """Return how much worse a line is than the best: ``tie``, or ``1.3 % ± 1.2 % worse``."""
+    if gap.is_tie:
+        return "tie"
+    amount, margin = format_metric(measure, abs(gap.gain)), format_metric(measure, gap.margin)
+    return f"{amount} ± {margin} {'better' if gap.gain > 0 else 'worse'}"
+
+
 def _draw_summary(order: Sequence[Line], measure: str) -> None:
-    """Say which lines cannot be told from the best one with these test rows."""
+    """Say which lines are as good as the best one, as far as these test rows show."""
     if len(order) < 2:
         return
     certainty = _certainty(order, measure)
@@ -321,8 +329,8 @@ def _draw_summary(order: Sequence[Line], measure: str) -> None:
     ]
     if tied:
         shown = ", ".join(tied[:4]) + (f" and {len(tied) - 4} more" if len(tied) > 4 else "")
-        text = f"A tie with {names[0]}: {shown}. On these test rows they cannot be told apart."
-        st.caption(plain(text))
+        reason = "Their differences are within the uncertainty of these test rows."
+        st.caption(plain(f"A tie with {names[0]}: {shown}. {reason}"))
 
 
 @st.cache_data(show_spinner="Computing the intervals…", max_entries=5000)
@@ -379,8 +387,12 @@ def _columns(lines: Sequence[Line], measure: str | None) -> dict[str, Any]:
         "model": text("Model"),
         "pipeline": text("Pipeline"),
         "started": text("Started", help="When the newest run with this result began."),
-        "runs": text("Runs", help="Runs that found the result in the cache are one line."),
     }
+    # Without repeats the column would be empty: None hides it.
+    config["runs"] = None
+    if any(line.repeats for line in lines):
+        help_text = "Runs that found the result in the cache are one line."
+        config["runs"] = text("Runs", width="medium", help=help_text)
     for name in [*measures_of(lines), "threshold"]:
         mark = ""
         if name == measure:

@@ -173,11 +173,8 @@ def recall_at_rates(
     apply_layout(figure, "Recall at interrupt rates", 400, legend=True)
     figure.update_layout(barmode="group", bargap=0.2)
     figure.update_xaxes(showgrid=False, **named_ticks(titles, longest=28))
-    figure.update_yaxes(
-        title="Share of the class found",
-        range=[0, min((greatest or 1.0) * 1.1, 1.0)],
-        tickformat=".2~%",
-    )
+    top = min((greatest or 1.0) * 1.1, 1.0)
+    figure.update_yaxes(title="Share of the class found", range=[0, top], tickformat=".2~%")
     return figure
 
 

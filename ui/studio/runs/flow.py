@@ -63,14 +63,14 @@ OWN_STYLES = """
 :root { --st-background-color: var(--background-color); --st-text-color: var(--text-color);
  --st-primary-color: var(--primary-color); --st-font: var(--font);
  --st-secondary-background-color: var(--secondary-background-color); }
-.markdown-node, .markdown-node > .step { height: 100%; }
+.markdown-node, .markdown-node > .node { height: 100%; }
 .markdown-node * { margin: 0; }
 .react-flow__node { padding: 0; border: 0; background: none; text-align: left; cursor: pointer;
  font: 13px/1.35 var(--st-font, sans-serif); color: var(--ink); }
-.step.chosen { border-color: var(--accent); box-shadow: 0 0 0 1.5px var(--accent); }
+.node.chosen { border-color: var(--accent); box-shadow: 0 0 0 1.5px var(--accent); }
 .react-flow__handle { width: 9px; height: 9px; border: 2px solid var(--card);
  background: var(--grey); }
-.step { width: 100%; }
+.node { width: 100%; }
 .lane .react-flow__handle, .backdrop .react-flow__handle { visibility: hidden; width: 1px;
  height: 1px; min-width: 0; min-height: 0; border: 0; margin: 0 4px; }
 .react-flow__edge-path { stroke: color-mix(in srgb, var(--port, var(--grey)) 72%, var(--paper));
@@ -276,21 +276,21 @@ def node_html(node: DrawnNode, *, chosen: bool) -> str:
     elif state == "done" and (seconds := node.view.get("seconds")) is not None:
         time = duration(seconds)
     parts = [
-        f'<div class="step state-{state} category-{node.category}{" chosen" if chosen else ""}">',
-        f'<div class="step-head"><span class="step-icon">{_icon(node.category)}</span>',
-        f'<span class="step-names"><span class="step-title" title="{title}">{title}</span>',
-        f'<span class="step-time">{time}</span></span>',
+        f'<div class="node state-{state} category-{node.category}{" chosen" if chosen else ""}">',
+        f'<div class="node-head"><span class="node-icon">{_icon(node.category)}</span>',
+        f'<span class="node-names"><span class="node-title" title="{title}">{title}</span>',
+        f'<span class="node-time">{time}</span></span>',
     ]
     if state != "idle":
-        parts.append(f'<span class="step-state" title="{state}">{_icon(state)}</span>')
+        parts.append(f'<span class="node-state" title="{state}">{_icon(state)}</span>')
     parts.append("</div>")
     if node.has_headline:
         headline = _escaped(node.view.get("headline", ""))
-        parts.append(f'<div class="step-headline">{headline}</div>')
-    parts.append(f'<div class="step-line" title="{line}">{line}</div>')
+        parts.append(f'<div class="node-headline">{headline}</div>')
+    parts.append(f'<div class="node-line" title="{line}">{line}</div>')
     if state == "running":
         done = node.view.get("progress") or 0.0
-        parts.append(f'<div class="step-bar"><i style="width: {done:.0%}"></i></div>')
+        parts.append(f'<div class="node-bar"><i style="width: {done:.0%}"></i></div>')
     return "".join([*parts, "</div>"])
 
 
@@ -333,7 +333,7 @@ def styles() -> str:
 
 def node_rules(css: str) -> str:
     """Return the rules of the canvas for nodes, their colours and their motion."""
-    wanted = re.compile(r"\.(step|state|category|port)-|\.step\b|\.icon\b")
+    wanted = re.compile(r"\.(node|state|category|port)-|\.node\b|\.icon\b")
     elsewhere = re.compile(r"react-flow|\.(far|palette|quick-add|group|port|bypassed)\b(?!-)")
     at_rule = re.compile(r"@[^{}]*\{(?:[^{}]*\{[^{}]*\})*[^{}]*\}")
     rules = [rule for rule in at_rule.findall(css) if "sylva-turn" in rule or "motion" in rule]

@@ -83,7 +83,7 @@ class RunGraph:
         return views
 
     def shown_as(self, name: str | None) -> str | None:
-        """Return the node that stands for a node of the run, or None."""
+        """Return the node that is drawn for a node of the run; None if it is not drawn."""
         nodes = self.pipeline.nodes
         return next((node for node in nodes if name in self.copies.get(node, (node,))), None)
 

@@ -75,6 +75,9 @@ def _draw_state(name: str, node: NodeState, failure: str, tries: int) -> None:
         if node.error.get("traceback"):
             with st.expander("Traceback", key=f"run-traceback-{name}"):
                 st.code(readable(node.error["traceback"]), language="python")
+    elif node.state == "skipped":
+        # The text of the run has the id of that node.
+        st.text("A node before it failed.")
     elif node.text:
         st.text(readable(node.text))
     if node.state == "running":

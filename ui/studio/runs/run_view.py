@@ -24,6 +24,15 @@ from ui.studio.builder.node_states import NodeResult
 from ui.studio.new_pipelines import pipeline_of_run
 from ui.studio.runs.graph import RunGraph, clicked_node, draw_graph, last_answer, titles
 from ui.studio.runs.node_view import draw_node
+from ui.studio.runs.remarks import (
+    LONGEST_NOTE,
+    MOST_TAGS,
+    Remark,
+    known_tags,
+    read_remark,
+    remark_of,
+    write_remark,
+)
 from ui.studio.runs.timeline import gantt, live_timeline
 from ui.studio.screen_text import plain, state_label, tone
 from ui.studio.session import studio
@@ -46,6 +55,8 @@ RESUME_BUTTONS = {
     "interrupted": RESUME,
 }
 """For each state that can be continued: the label, icon and help of the button."""
+RUNS_WITH_TAGS = 50
+"""The newest runs, whose tags are offered for others."""
 MOST_DRAWN = 60
 """Nodes beyond which the branches of a sweep are drawn as one, to stay readable."""
 
@@ -130,10 +141,51 @@ def _draw_head(row: RunRow, state: RunState, named: Mapping[str, str]) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         st.subheader(plain(readable(row.name)), anchor=False, width="content")
         st.badge(state_label(state.state), color=tone(state.state).badge)
+        remark = read_remark(studio().workspace, row.id)
+        for tag in remark.tags:
+            st.badge(plain(tag), color="gray", icon=":material/label:")
         st.space("stretch")
+        _draw_remark(row.id, remark)
         _draw_buttons(state)
     st.caption(plain(" · ".join(run_words(row, state, time.time()))))
+    if remark.note:
+        st.text(readable(remark.note))
     _draw_advice(state, named)
+
+
+def _draw_remark(run: str, remark: Remark) -> None:
+    """Draw the fields for the tags and the note of a run; they are saved at once."""
+    keys = f"run-tags-{run}", f"run-note-{run}"
+    with st.popover("Tags and note", icon=":material/label:"):
+        # Typing must not be slower with every run of the workspace.
+        newest = [each.id for each in studio().runs.list(RUNS_WITH_TAGS)]
+        offered = dict.fromkeys([*remark.tags, *known_tags(studio().workspace, newest)])
+        st.multiselect(
+            "Tags",
+            list(offered),
+            default=list(remark.tags),
+            accept_new_options=True,
+            max_selections=MOST_TAGS,
+            placeholder="Choose or type a tag",
+            key=keys[0],
+            on_change=_save_remark,
+            args=(run, *keys),
+        )
+        st.text_area(
+            "Note",
+            remark.note,
+            max_chars=LONGEST_NOTE,
+            key=keys[1],
+            on_change=_save_remark,
+            args=(run, *keys),
+        )
+
+
+def _save_remark(run: str, tags_key: str, note_key: str) -> None:
+    """Save the tags and the note as they are in the fields."""
+    with errors_flashed(FLASHES):
+        remark = remark_of(st.session_state[tags_key], st.session_state[note_key])
+        write_remark(studio().workspace, run, remark)
 
 
 def run_words(row: RunRow, state: RunState, now: float) -> list[str]:

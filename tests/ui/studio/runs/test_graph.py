@@ -95,21 +95,21 @@ def test_all_nodes_are_in_front_of_the_invisible_one_that_brings_the_styles() ->
 
 def test_the_styles_are_those_of_the_canvas() -> None:
     css = styles()
-    for rule in (".step {", ".step-headline {", ".state-failed", "--paper: var(--st-background"):
+    for rule in (".node {", ".node-headline {", ".state-failed", "--paper: var(--st-background"):
         assert rule in css
     assert "\n" not in css and "react-flow__minimap" not in css
     assert "--paper: var(--background-color" not in css
-    source = (CANVAS / "frontend" / "src" / "styles" / "step.css").read_text(encoding="utf-8")
-    for name in ("step-head", "step-icon", "step-names", "step-title", "step-line", "step-bar"):
+    source = (CANVAS / "frontend" / "src" / "styles" / "node.css").read_text(encoding="utf-8")
+    for name in ("node-head", "node-icon", "node-names", "node-title", "node-line", "node-bar"):
         assert f".{name}" in source and f".{name}" in css
 
 
 def test_rules_for_other_parts_of_the_canvas_are_left_out() -> None:
     css = (
-        ".sylva-canvas{--paper: #fff}.sylva-canvas{display:flex}.far .step{color:red}"
-        ".step{width:1px}@media print{.step{display:none}}@keyframes sylva-turn{to{x:1}}"
+        ".sylva-canvas{--paper: #fff}.sylva-canvas{display:flex}.far .node{color:red}"
+        ".node{width:1px}@media print{.node{display:none}}@keyframes sylva-turn{to{x:1}}"
     )
-    assert node_rules(css) == ":root {--paper: #fff}@keyframes sylva-turn{to{x:1}}.step {width:1px}"
+    assert node_rules(css) == ":root {--paper: #fff}@keyframes sylva-turn{to{x:1}}.node {width:1px}"
 
 
 def test_the_icons_are_those_of_the_canvas() -> None:
