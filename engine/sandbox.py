@@ -273,8 +273,8 @@ def _error_of_exit(request: Call, code: int, error_output: bytes) -> BadInput:
     if code == -signal.SIGALRM:
         reason = f"it took longer than {request.seconds:g} seconds, so {request.slow}"
         return _unreadable(request, reason)
-    # C++ code ends the process when it gets no memory; Python never sees the exception.
-    if b"bad_alloc" in error_output:
+    # C++ and Rust code ends the process when it gets no memory; Python never sees the exception.
+    if b"bad_alloc" in error_output or b"memory allocation of" in error_output:
         return _unreadable(request, _too_large(request.megabytes))
     if code == -signal.SIGKILL:
         return _unreadable(request, KILLED)

@@ -210,6 +210,14 @@ def test_a_damaged_file_is_refused_wherever_it_is_cut(files: Files):
         assert list(check(LoadDataParams(source="cut.xlsx"), files))
 
 
+def test_a_small_file_with_a_huge_sheet_is_refused_within_its_memory(files: Files):
+    def fill(book: Workbook) -> None:
+        book.active["A1"], book.active["XFD1048576"] = "x", 1
+
+    [found] = check(LoadDataParams(source=save(files, fill)), files)
+    assert "'book.xlsx' cannot be read: it needs more than 2,000 MB" in found.message
+
+
 def test_sheets_without_rows_and_repeated_names_are_refused(files: Files):
     refuse(files, save(files, lambda book: None), "source", "has no values")
     name = save(files, lambda book: book.active.append(["x", "y"]))
