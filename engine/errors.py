@@ -172,12 +172,14 @@ class Problem(SylvaError):
     """One thing that is wrong with a pipeline; ``edge`` names both ends if it is a connection.
 
     ``code`` identifies the reason in ``--json``: ``unknown-type`` for ``UnknownType``.
-    ``field_word`` is what ``field`` names: a field of a form, a port or an input.
+    ``field_word`` is what ``field`` names: a field of a form, a port or an input. A problem of the
+    severity ``warning`` does not stop a run.
     """
 
     exit_code = 2
     code: ClassVar[str] = "problem"
     field_word: ClassVar[str] = "field"
+    severity: ClassVar[Literal["error", "warning"]] = "error"
 
     def __init_subclass__(cls) -> None:
         # Programs that read --json know the code, so a class must not be renamed.
@@ -219,6 +221,7 @@ class Problem(SylvaError):
         edge = {"from": self.edge[0], "to": self.edge[1]} if self.edge else None
         return {
             "code": self.code,
+            "severity": self.severity,
             "node": self.node,
             "field": self.field,
             "edge": edge,
@@ -351,6 +354,12 @@ class BadSource(Problem):
 
 class BadColumns(Problem):
     """A node cannot work with the columns that will arrive at it."""
+
+
+class DataHint(Problem):
+    """The pipeline can run, but its figures may mislead."""
+
+    severity = "warning"
 
 
 class InvalidPipeline(SylvaError):

@@ -101,7 +101,7 @@ class Branch:
 FORM = "x-form"
 """The key of a ``form_hint`` in the JSON schema of a field."""
 
-Choose = Literal["column", "columns", "file", "model", "class"]
+Choose = Literal["column", "columns", "file", "model", "class", "sheet"]
 
 
 def form_hint(
@@ -119,7 +119,8 @@ def form_hint(
     Parameters
     ----------
     choose:
-        Offer the columns of the input, the files or models of the workspace, or the classes.
+        Offer the columns of the input, the files or models of the workspace, the classes, or the
+        sheets of the source.
     when:
         Show the parameter only while the text of each of these fields matches one of its patterns
         (``*`` for any text, ``!`` before a pattern that must not match).

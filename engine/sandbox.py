@@ -70,6 +70,8 @@ class Call:
     megabytes: int = MEGABYTES
     seconds: float = SECONDS
     """Longest time until the first result, and from one to the next."""
+    slow: str = "the file is probably damaged"
+    """Why a call may take longer than that, as messages say it."""
 
 
 def call(request: Call) -> Any:
@@ -269,10 +271,10 @@ def _unreadable(request: Call, reason: str) -> BadInput:
 def _error_of_exit(request: Call, code: int, error_output: bytes) -> BadInput:
     """Return the error for a child that ended without a message, by its exit code."""
     if code == -signal.SIGALRM:
-        reason = f"it took longer than {request.seconds:g} seconds, so the file is probably damaged"
+        reason = f"it took longer than {request.seconds:g} seconds, so {request.slow}"
         return _unreadable(request, reason)
-    # C++ code ends the process when it gets no memory; Python never sees the exception.
-    if b"bad_alloc" in error_output:
+    # C++ and Rust code ends the process when it gets no memory; Python never sees the exception.
+    if b"bad_alloc" in error_output or b"memory allocation of" in error_output:
         return _unreadable(request, _too_large(request.megabytes))
     if code == -signal.SIGKILL:
         return _unreadable(request, KILLED)

@@ -8,10 +8,12 @@
       objects/      stored outputs, by content       results/           cache entries: key → outputs
       tmp/          being written                    checkpoints/       half-done nodes, by key
       runs/ID/      lock and logs of one run         sylva.db           runs and events
+      settings.json what pipelines may read from other machines
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -28,6 +30,9 @@ DEFAULT_ROOT = Path("~/.sylva")
 FOLDERS = ("data", "pipelines", "objects", "results", "tmp", "checkpoints", "runs")
 ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 """How an address such as ``s3://bucket`` begins; a ``Path`` made of it has one slash only."""
+
+REMOTE_SOURCES = "remote_sources"
+"""The setting of a workspace that lists which addresses pipelines may read."""
 
 CLEANING_SECONDS = 60.0
 """How long a run waits for `sylva gc` to end before it starts."""
@@ -94,6 +99,11 @@ class Workspace:
     def database(self) -> Path:
         """Return the file of runs and their events."""
         return self.root / "sylva.db"
+
+    @property
+    def settings(self) -> Path:
+        """Return the file with the settings of the workspace, which may not exist."""
+        return self.root / "settings.json"
 
     def run_folder(self, run: str) -> Path:
         """Return the folder with the lock and the logs of a run."""
@@ -207,14 +217,33 @@ class Files:
         """Return the folder of saved models."""
         return self.workspace / "models"
 
-    def readable(self, path: str, *, field: str) -> Path:
-        """Return the file that ``path`` means; raise ``BadInput`` if it cannot be read."""
+    def require_remote(self, address: str, *, field: str) -> None:
+        """Raise ``BadInput`` unless the settings of the workspace allow to read this address.
+
+        Without settings, no address is allowed: a pipeline of someone else must not make this
+        machine connect to others.
+        """
+        settings = Workspace(self.workspace).settings
+        if not any(_covers(allowed, address) for allowed in _remote_sources(settings, field)):
+            raise BadInput(
+                f"this workspace does not allow to read '{address}'; to allow it, write "
+                f'{{"{REMOTE_SOURCES}": ["{address}"]}} into {settings}',
+                field=field,
+            )
+
+    def readable(self, path: str, *, field: str, folders: bool = False) -> Path:
+        """Return the file that ``path`` means; raise ``BadInput`` if it cannot be read.
+
+        With ``folders``, it may also be a folder.
+        """
         # Python would raise a ValueError, whose text does not name the parameter.
         if "\0" in path:
             raise BadInput("the path has a NUL character; remove it", field=field)
         locate = self._absolute if Path(path).is_absolute() else self._inside
         try:
             file = locate(path, field)
+            if file.is_dir() and folders:
+                return file
             if file.is_dir():
                 raise BadInput(f"'{path}' is a folder; name a file", field=field)
             if file.is_file():
@@ -251,3 +280,29 @@ class Files:
             message = f"'{path}' is outside of the workspace; use a file in {self.data}"
             raise BadInput(message, field=field)
         return file
+
+
+def _remote_sources(settings: Path, field: str) -> list[str]:
+    """Return the addresses that the settings allow; raise ``BadInput`` if they cannot be read."""
+    try:
+        text = settings.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return []
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"{settings} cannot be read: {error}", field=field) from error
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError):
+        content = None
+    allowed = content.get(REMOTE_SOURCES, []) if isinstance(content, dict) else None
+    if not isinstance(allowed, list) or not all(isinstance(each, str) for each in allowed):
+        raise BadInput(
+            f'{settings} must have the form {{"{REMOTE_SOURCES}": ["s3://bucket"]}}; correct it',
+            field=field,
+        )
+    return allowed
+
+
+def _covers(allowed: str, address: str) -> bool:
+    """Return whether an entry of the settings allows an address: it is the same, or above it."""
+    return address == allowed or address.startswith(allowed.rstrip("/") + "/")

@@ -12,7 +12,6 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
-from engine.atomic import FileVersion
 from engine.errors import BadInput
 from engine.export_python import step_call
 from engine.node_types import (
@@ -28,9 +27,10 @@ from engine.node_types import (
 )
 from engine.values import Table
 from engine.workspace import Files
-from nodes.data import formats
+from nodes.data import excel, formats
 from nodes.data.columns import KIND_TITLES
 from nodes.data.formats import FileFormat
+from nodes.data.locations import DATABASES, address_problem, locate, version_of
 from nodes.data.samples import sample_columns, sample_name, sample_titles, source_title
 from nodes.data.tables import (
     check_columns,
@@ -42,12 +42,20 @@ from nodes.data.tables import (
 )
 
 OTHER_SUFFIXES = [suffix for suffix, kind in formats.SUFFIXES.items() if kind not in ("csv", "tsv")]
+NOT_DATABASES = tuple(f"!{scheme}://*" for scheme in DATABASES)
 OF_TEXT_FILES = {
     "format": ("auto", "csv", "tsv"),
-    "source": ("!sample:*", *(f"!*{suffix}" for suffix in OTHER_SUFFIXES)),
+    "source": ("!sample:*", *NOT_DATABASES, *(f"!*{suffix}" for suffix in OTHER_SUFFIXES)),
 }
 """Sources that may be CSV or TSV: not samples, and not named like other formats."""
-OF_FILES = {"source": "!sample:*"}
+OTHER_THAN_SHEETS = [suffix for suffix in OTHER_SUFFIXES if suffix not in excel.SUFFIXES]
+OF_TEXTS_AND_SHEETS = {
+    "format": ("auto", "csv", "tsv", "excel"),
+    "source": ("!sample:*", *NOT_DATABASES, *(f"!*{suffix}" for suffix in OTHER_THAN_SHEETS)),
+}
+OF_EXCEL_FILES = {"source": tuple(f"*{suffix}" for suffix in excel.SUFFIXES)}
+OF_DATABASES = {"source": tuple(f"{scheme}://*" for scheme in DATABASES)}
+OF_FILES = {"source": ("!sample:*", *NOT_DATABASES)}
 TEXT_OPTION = form_hint(when=OF_TEXT_FILES, folded=True)
 FILE_OPTION = form_hint(when=OF_FILES, folded=True)
 FRAUD_OPTION = form_hint(when={"source": "sample:fraud"})
@@ -67,10 +75,27 @@ class LoadDataParams(NodeParams):
     source: str = Field(
         "sample:digits",
         title="Source",
-        description="A file in the workspace's data folder, or a sample.",
+        description="A file in the workspace's data folder, a folder of Parquet files there, a "
+        "sample, or an address that the workspace allows: s3://, gs://, abfs:// or postgresql://.",
         min_length=1,
         max_length=4096,
         json_schema_extra=form_hint(choose="file", words=sample_titles()),
+    )
+    sheet: str | None = Field(
+        None,
+        title="Sheet",
+        description="Sheet of an Excel file. Empty: the first one that has values.",
+        min_length=1,
+        max_length=200,
+        json_schema_extra=form_hint(choose="sheet", when=OF_EXCEL_FILES),
+    )
+    query: str = Field(
+        "",
+        title="Query",
+        description="The query that reads the table from a database, such as SELECT * FROM "
+        "customers. It cannot change the database.",
+        max_length=100_000,
+        json_schema_extra=form_hint(lines=True, when=OF_DATABASES),
     )
     target: str | None = Field(
         None,
@@ -112,7 +137,7 @@ class LoadDataParams(NodeParams):
             words={"error": "stop with an error", "drop": "drop these columns"},
         ),
     )
-    format: Literal["auto", "csv", "tsv", "parquet", "arrow", "libsvm"] = Field(
+    format: Literal["auto", "csv", "tsv", "parquet", "arrow", "libsvm", "excel"] = Field(
         "auto",
         title="Format",
         description="Format of the file. CSV, TSV and LibSVM may be compressed (.gz).",
@@ -126,6 +151,7 @@ class LoadDataParams(NodeParams):
                 "parquet": "Parquet",
                 "arrow": "Arrow or Feather",
                 "libsvm": "LibSVM",
+                "excel": "Excel or OpenDocument",
             },
         ),
     )
@@ -156,9 +182,9 @@ class LoadDataParams(NodeParams):
     header: bool = Field(
         True,
         title="First row is the header",
-        description="Whether a CSV file begins with the names of its columns; without a header, "
-        "they are f1, f2 …",
-        json_schema_extra=TEXT_OPTION,
+        description="Whether a CSV file or a sheet begins with the names of its columns; without a "
+        "header, they are f1, f2 …",
+        json_schema_extra=form_hint(when=OF_TEXTS_AND_SHEETS, folded=True),
     )
     missing: list[str] = Field(
         default=["", "NA", "N/A", "NaN", "nan", "null", "NULL", "?"],
@@ -201,6 +227,15 @@ class LoadDataParams(NodeParams):
         json_schema_extra=FRAUD_OPTION,
     )
 
+    @field_validator("source")
+    @classmethod
+    def _has_no_credentials(cls, source: str) -> str:
+        """Raise ``ValueError`` for an address that cannot be read, or that contains a password."""
+        problem = address_problem(source)
+        if problem:
+            raise ValueError(problem)
+        return source
+
     @field_validator("encoding")
     @classmethod
     def _is_known(cls, encoding: str) -> str:
@@ -213,7 +248,13 @@ class LoadDataParams(NodeParams):
     def file_format(self) -> FileFormat:
         """Return the settings that say how the file is written."""
         return FileFormat(
-            self.format, self.delimiter, self.encoding, self.header, frozenset(self.missing)
+            self.format,
+            self.delimiter,
+            self.encoding,
+            self.header,
+            frozenset(self.missing),
+            self.sheet or "",
+            self.query,
         )
 
 
@@ -244,9 +285,8 @@ def preview_params(
     try:
         return LoadDataParams.model_validate({**settings, **file_format.settings})
     except ValueError:
-        raise BadInput(
-            "this is not a valid file name; choose another one", field="source"
-        ) from None
+        problem = address_problem(source) or "this is not a valid file name; choose another one"
+        raise BadInput(problem, field="source") from None
 
 
 def check(params: LoadDataParams, files: Files) -> Iterable[BadInput]:
@@ -328,22 +368,21 @@ def fingerprint(params: LoadDataParams, files: Files) -> str:
     """
     if sample_name(params.source) is not None:
         return "sample"
-    # Two names of one file, such as a link, are the same source.
-    path = files.readable(params.source, field="source").resolve()
     # Size and times are enough: hashing a large file would delay every check of the pipeline.
-    version = FileVersion.of(path)
+    where = locate(params.source, files)
+    version = version_of(where, params.query)
     if version is None:
         raise BadInput(
             f"'{params.source}' was deleted a moment ago; choose another file", field="source"
         )
-    return f"{path}:{version.size}:{version.modified}:{version.changed}:{version.inode}"
+    return version if isinstance(where, Path) else f"{where}:{version}"
 
 
 NODE = NodeType(
     name="load-data",
     title="Load data",
     category="Data",
-    summary="Reads a table from a file or a built-in sample, and sets its target and roles.",
+    summary="Reads a table from a file, a storage, a database or a sample; sets target and roles.",
     version=1,
     params=LoadDataParams,
     run=run,

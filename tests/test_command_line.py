@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from engine.pipeline import Node, Pipeline
 from engine.pipeline_file import dumps, read
 from nodes import NODE_TYPES
 from tests.command_line import ROOT, SAMPLES, Sylva, pipeline_of_probes
@@ -81,6 +82,19 @@ def test_every_sample_is_described_valid_and_written_as_the_studio_would_write_i
     assert document.description
     assert dumps(document) == sample.read_text()
     assert sylva.json("validate", sample)["valid"]
+
+
+def test_validate_lists_hints_about_data(sylva: Sylva, tmp_path: Path) -> None:
+    rows = "".join(f"{index},{'yes' if index % 3 else 'no'}\n" for index in range(60))
+    (tmp_path / "t.csv").write_text(f"row_id,y\n{rows}")
+    params = {"source": str(tmp_path / "t.csv"), "target": "y"}
+    file = tmp_path / "p.json"
+    file.write_text(
+        dumps(Pipeline(name="p", nodes={"load": Node(type="load-data", params=params)}))
+    )
+    assert "Hint: Node 'load', field 'roles': the column 'row_id'" in sylva("validate", file)
+    [hint] = sylva.json("validate", file)["hints"]
+    assert (hint["code"], hint["severity"], hint["node"]) == ("data-hint", "warning", "load")
 
 
 def test_a_replay_gives_the_same_report_from_the_store(sylva: Sylva, tmp_path: Path) -> None:

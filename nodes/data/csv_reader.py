@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.errors import BadInput
 from engine.text import counted
+from nodes.data.locations import RemoteFile, failure
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,7 +46,7 @@ SNIFFED_ROWS = 100
 class TextFile:
     """Open a text on disk, or the beginning of one in memory."""
 
-    path: Path
+    path: Path | RemoteFile
     content: bytes | None = None
     """The decompressed bytes, if they are in memory."""
 
@@ -60,6 +61,8 @@ class TextFile:
 
         if self.content is not None:
             return pa.BufferReader(self.content)
+        if isinstance(self.path, RemoteFile):
+            return self.path.open_stream()
         return pa.input_stream(str(self.path), compression="detect")
 
     def start(self, max_bytes: int) -> bytes:
@@ -77,11 +80,16 @@ class TextFile:
         """Read some bytes; raise ``BadInput`` if they cannot be decompressed."""
         try:
             return bytes(stream.read(count))
-        except OSError:
-            raise self.cannot_decompress() from None
+        except OSError as error:
+            raise self.cannot_read(error) from None
 
-    def cannot_decompress(self) -> BadInput:
-        """Return the message for a compressed text that is damaged, or is not compressed."""
+    def cannot_read(self, error: OSError) -> BadInput:
+        """Return the message for a compressed text that is damaged, or is not compressed.
+
+        Other errors can only come from a storage.
+        """
+        if isinstance(self.path, RemoteFile) and "decompress" not in str(error):
+            return failure(self.path, error)
         return BadInput(
             f"'{self.name}' cannot be decompressed; it is damaged or has the wrong ending",
             field="source",
@@ -350,6 +358,8 @@ def _explain(file: CsvFile, text: TextFile, error: Exception) -> BadInput:
         pass
     if text is file.text and _first_undecodable(text, file.file_format.encoding):
         return _bad_encoding(text, file.file_format)
+    if isinstance(text.path, RemoteFile) and isinstance(error, OSError):
+        return failure(text.path, error)
     # Arrow has no error classes for its causes, only these texts.
     if "Empty CSV" in str(error):
         return _no_rows(file)

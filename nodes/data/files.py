@@ -33,6 +33,7 @@ from engine.text import size
 from engine.workspace import Files, Workspace
 from nodes.data import formats, tables
 from nodes.data.formats import FileFormat
+from nodes.data.locations import local_parts
 from nodes.data.samples import PREFIX
 from nodes.load_data import preview_params
 
@@ -112,6 +113,11 @@ def _visible(files: Files) -> Iterator[tuple[str, FileVersion]]:
     for folder, subfolders, names in os.walk(files.data):
         # os.walk goes only into the folders that are left in this list.
         subfolders[:] = sorted(each for each in subfolders if not each.startswith("."))
+        if Path(folder) != files.data and any("=" in each for each in subfolders):
+            # A partitioned table is one entry, not one for each of its files.
+            subfolders.clear()
+            yield from _partitioned(Path(folder), files)
+            continue
         for name in names:
             path = Path(folder, name)
             if name.startswith(".") or not _is_utf8(str(path)):
@@ -120,6 +126,21 @@ def _visible(files: Files) -> Iterator[tuple[str, FileVersion]]:
             # A link may lead out of the data folder.
             if version and path.resolve().is_relative_to(files.data.resolve()):
                 yield path.relative_to(files.data).as_posix(), version
+
+
+def _partitioned(folder: Path, files: Files) -> Iterator[tuple[str, FileVersion]]:
+    """Yield name and version of a folder with partitions; nothing if it has no Parquet files."""
+    try:
+        parts = [FileVersion.of(Path(part)) for part in local_parts(folder)]
+    except BadInput:
+        return
+    known = [version for version in parts if version is not None]
+    if known and _is_utf8(str(folder)):
+        size = sum(version.size for version in known)
+        modified = max(version.modified for version in known)
+        changed = max(version.changed for version in known)
+        version = FileVersion(len(known), size, modified, changed)
+        yield folder.relative_to(files.data).as_posix(), version
 
 
 def _is_utf8(path: str) -> bool:
@@ -196,13 +217,16 @@ def _shape(path: Path, counted_bytes: int) -> Shape:
     """Return rows and columns of a file, each None if it is not known."""
     try:
         file_format = FileFormat().for_file(path)
-        is_small_text = path.stat().st_size <= counted_bytes and not formats.is_compressed(path)
+        is_small = path.stat().st_size <= counted_bytes
+        is_small_text = is_small and not formats.is_compressed(path)
         if file_format.format in ("csv", "libsvm") and is_small_text:
             data = formats.read(path, file_format, (), MAX_COLUMNS)
             return data.num_rows, data.num_columns
+        if file_format.format == "excel" and not is_small:
+            return None, None
         file = formats.open_blocks(path, file_format)
-        # Only Parquet files know their rows; for other files, the total is an estimate.
-        rows = file.total if file_format.format == "parquet" else None
+        # For text files, the total is an estimate.
+        rows = file.total if file_format.format not in ("csv", "libsvm") else None
         columns = None if file.names is None else len(file.names)
         return rows, columns
     except (BadInput, OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Read tables from files: CSV, TSV, Parquet, Arrow and Feather, LibSVM; and write them.
+"""Read tables from files: CSV, TSV, Parquet, Arrow and Feather, LibSVM, Excel; and write them.
 
 - ``FileFormat``   how a file is written
 - ``read``         the whole table
@@ -23,7 +23,9 @@ from typing import TYPE_CHECKING, Any
 
 from engine.errors import BadInput
 from engine.text import listed
+from nodes.data import excel, parquet_folders
 from nodes.data.csv_reader import BLOCK, CsvFile, TextFile
+from nodes.data.locations import RemoteFile, failure
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,13 +45,18 @@ SUFFIXES = {
     ".libsvm": "libsvm",
     ".svm": "libsvm",
     ".svmlight": "libsvm",
+    **dict.fromkeys(excel.SUFFIXES, "excel"),
 }
 COMPRESSED = (".gz", ".bz2", ".zst")
 TITLES = {"csv": "CSV", "parquet": "Parquet", "arrow": "Arrow"}
+SourceFile = Path | RemoteFile
+"""A file of this machine or of a storage; of Parquet, also a folder."""
 MISSING_TEXTS = frozenset(["", "NA", "N/A", "NaN", "nan", "null", "NULL", "?"])
 """Texts that mean a missing value, unless the settings say otherwise."""
 MAX_COLUMNS = 100_000
 BATCH_ROWS = 1_000
+FOLDER_ROWS = 1 << 17
+"""Rows that are read at once of a folder."""
 SAMPLE_BYTES = 1 << 20
 """Bytes by which the number of rows of a text file is estimated."""
 VALUE_BYTES = 8
@@ -74,14 +81,20 @@ class FileFormat:
     encoding: str = "utf-8"
     header: bool = True
     missing: frozenset[str] = MISSING_TEXTS
+    sheet: str = ""
+    """The sheet of an Excel file; empty: the first one."""
+    query: str = ""
+    """The query that reads a table from a database."""
 
-    def for_file(self, path: Path) -> FileFormat:
+    def for_file(self, path: SourceFile) -> FileFormat:
         """Return the format with ``auto`` replaced by what the ending of the file's name says.
 
-        TSV becomes CSV with a tab. Raise ``BadInput`` if the ending is unknown, or the file is
-        empty.
+        TSV becomes CSV with a tab; a folder is Parquet. Raise ``BadInput`` if the ending is
+        unknown, or the file is empty.
         """
-        if path.stat().st_size == 0:
+        if path.is_dir():
+            return replace(self, format="parquet folder")
+        if _size(path) == 0:
             raise BadInput(f"'{path.name}' is empty; choose another file", field="source")
         file_format = self.format
         if file_format == "auto":
@@ -112,9 +125,19 @@ class FileFormat:
         return cls(**{**data, "missing": frozenset(data["missing"])})
 
 
-def is_compressed(path: Path) -> bool:
+def _size(path: SourceFile) -> int:
+    """Return the size of a file in bytes."""
+    return path.stat().st_size if isinstance(path, Path) else path.size()
+
+
+def is_compressed(path: SourceFile) -> bool:
     """Return whether the ending of a file's name says that it is compressed."""
-    return path.suffix.lower() in COMPRESSED
+    return Path(path.name).suffix.lower() in COMPRESSED
+
+
+def is_excel(name: str) -> bool:
+    """Return whether a file of this name is an Excel or OpenDocument file, which has sheets."""
+    return SUFFIXES.get(_suffix(Path(name))) == "excel"
 
 
 def is_text_format(name: str) -> bool:
@@ -132,30 +155,31 @@ def is_encoding(name: str) -> bool:
         return False
 
 
-def is_libsvm(path: Path, file_format: FileFormat) -> bool:
+def is_libsvm(path: SourceFile, file_format: FileFormat) -> bool:
     """Return whether a file is LibSVM text, by its name or because the format says so."""
     if file_format.format != "auto":
         return file_format.format == "libsvm"
     return SUFFIXES.get(_suffix(path)) == "libsvm"
 
 
-def imports_for(path: Path, file_format: FileFormat) -> tuple[str, ...]:
+def imports_for(path: SourceFile, file_format: FileFormat) -> tuple[str, ...]:
     """Return the slow modules that reading this file needs."""
     return (*IMPORTS, "sklearn.datasets") if is_libsvm(path, file_format) else IMPORTS
 
 
-def _suffix(path: Path) -> str:
+def _suffix(path: SourceFile) -> str:
     """Return the ending of a file's name in lower case, without that of a compression."""
+    name = Path(path.name)
     if is_compressed(path):
-        path = path.with_suffix("")
-    return path.suffix.lower()
+        name = name.with_suffix("")
+    return name.suffix.lower()
 
 
 # A whole table
 
 
 def read(
-    path: Path, file_format: FileFormat, as_text: Collection[str], max_columns: int
+    path: SourceFile, file_format: FileFormat, as_text: Collection[str], max_columns: int
 ) -> pa.Table:
     """Return the whole table of a file.
 
@@ -168,9 +192,14 @@ def read(
         return _dense_table(path.name, labels, matrix)
     if file_format.format == "csv":
         return _read_csv(TextFile(path), file_format, as_text, max_columns)
+    if file_format.format == "excel":
+        return _read_excel(path, file_format, as_text, max_columns).data
     # It checks the names of the columns before the file is read.
-    open_blocks(path, file_format, max_columns)
-    data = _read_binary(path, file_format.format)
+    file = open_blocks(path, file_format, max_columns)
+    if file_format.format == "parquet folder":
+        data = _all_blocks(file)
+    else:
+        data = _read_binary(path, file_format.format)
     if not data.num_rows:
         raise _no_rows(path.name)
     return data
@@ -184,10 +213,12 @@ class Start:
     complete: bool
     rows: int | None
     """Rows of the whole table, where that is known."""
+    sheets: tuple[str, ...] = ()
+    """All sheets of an Excel file."""
 
 
 def read_start(
-    path: Path,
+    path: SourceFile,
     file_format: FileFormat,
     as_text: Collection[str],
     max_columns: int,
@@ -204,6 +235,12 @@ def read_start(
     Raise ``BadInput`` like ``read``.
     """
     file_format = file_format.for_file(path)
+    if file_format.format == "excel":
+        sheet = _read_excel(path, file_format, as_text, max_columns)
+        rows = sheet.data.num_rows
+        if sheet.data.nbytes > max_bytes:
+            return Start(sheet.data.slice(0, start_rows), False, rows, sheet.sheets)
+        return Start(sheet.data, True, rows, sheet.sheets)
     if file_format.format not in ("csv", "libsvm"):
         return _start_of_blocks(open_blocks(path, file_format, max_columns), max_bytes, start_rows)
     text, complete = _start_of_text(path, file_format, max_bytes, start_bytes)
@@ -219,7 +256,7 @@ def read_start(
 
 
 def _start_of_text(
-    path: Path, file_format: FileFormat, max_bytes: int, start_bytes: int
+    path: SourceFile, file_format: FileFormat, max_bytes: int, start_bytes: int
 ) -> tuple[TextFile, bool]:
     """Return the text or, if it is too large, its first whole rows; and whether it is complete."""
     content = TextFile(path).start(max_bytes + 1)
@@ -239,18 +276,26 @@ def _start_of_text(
 
 def _start_of_blocks(file: BlockFile, max_bytes: int, start_rows: int) -> Start:
     """Return the first blocks of a file, until they take ``max_bytes``."""
+    blocks = file.read(file.names or [], BATCH_ROWS)
+    return start_of_tables(blocks, file.path.name, file.total, max_bytes, start_rows)
+
+
+def start_of_tables(
+    blocks: Iterator[pa.Table], name: str, total: int | None, max_bytes: int, start_rows: int
+) -> Start:
+    """Return the first tables, until they take ``max_bytes``; raise ``BadInput`` without rows."""
     import pyarrow as pa
 
     tables: list[pa.Table] = []
     size = 0
-    for table in file.read(file.names or [], BATCH_ROWS):
+    for table in blocks:
         tables.append(table)
         # Arrow stores nulls and bools in bits, but they take whole values when they are used.
         size += max(_own_bytes(table), table.num_rows * table.num_columns * VALUE_BYTES)
         if size >= max_bytes:
-            return Start(pa.concat_tables(tables).slice(0, start_rows), False, file.total)
+            return Start(pa.concat_tables(tables).slice(0, start_rows), False, total)
     if not any(table.num_rows for table in tables):
-        raise _no_rows(file.path.name)
+        raise _no_rows(name)
     data = pa.concat_tables(tables)
     return Start(data, True, data.num_rows)
 
@@ -271,11 +316,30 @@ def _read_csv(
 ) -> pa.Table:
     """Return the table of a CSV text; raise ``BadInput`` if its columns cannot be used."""
     file = CsvFile.open(text, file_format)
-    _check_names(text.path, file.names, max_columns)
+    _check_names(text.name, file.names, max_columns)
     return file.read(as_text)
 
 
-def _read_binary(path: Path, file_format: str) -> pa.Table:
+def _read_excel(
+    path: SourceFile, file_format: FileFormat, as_text: Collection[str], max_columns: int
+) -> excel.Sheet:
+    """Return a sheet; raise ``BadInput`` if its columns cannot be used."""
+    sheet = excel.read_sheet(path, file_format.sheet, file_format.header, tuple(as_text))
+    _check_names(path.name, sheet.data.column_names, max_columns)
+    return sheet
+
+
+def _all_blocks(file: BlockFile) -> pa.Table:
+    """Return all rows of a file."""
+    import pyarrow as pa
+
+    tables = [*file.read(file.names or [], FOLDER_ROWS)]
+    if not tables:
+        raise _no_rows(file.path.name)
+    return pa.concat_tables(tables)
+
+
+def _read_binary(path: SourceFile, file_format: str) -> pa.Table:
     """Return the table of a Parquet or Arrow file; raise ``BadInput`` if the file is damaged."""
     import pyarrow as pa
 
@@ -289,19 +353,19 @@ def _read_binary(path: Path, file_format: str) -> pa.Table:
     return data
 
 
-def _check_names(path: Path, names: list[str], max_columns: int) -> None:
+def _check_names(file: str, names: list[str], max_columns: int) -> None:
     """Raise ``BadInput`` if there are too many names, or if one is empty or used twice."""
     if len(names) > max_columns:
-        raise _too_many_columns(path.name, len(names), max_columns)
+        raise too_many_columns(file, len(names), max_columns)
     if "" in names:
         raise BadInput(
-            f"column {names.index('') + 1:,} of '{path.name}' has no name; give it one in the file",
+            f"column {names.index('') + 1:,} of '{file}' has no name; give it one in the file",
             field="source",
         )
     repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
         raise BadInput(
-            f"'{path.name}' has several columns named {listed(repeated)}; rename them, "
+            f"'{file}' has several columns named {listed(repeated)}; rename them, "
             "or turn off 'First row is the header' if the first row is data",
             field="source",
         )
@@ -312,7 +376,7 @@ def _no_rows(name: str) -> BadInput:
     return BadInput(f"'{name}' has no rows; choose another file", field="source")
 
 
-def _too_many_columns(name: str, columns: int, max_columns: int) -> BadInput:
+def too_many_columns(name: str, columns: int, max_columns: int) -> BadInput:
     """Return the message for a table with too many columns."""
     return BadInput(
         f"'{name}' has {columns:,} columns, and at most {max_columns:,} are allowed; "
@@ -321,8 +385,10 @@ def _too_many_columns(name: str, columns: int, max_columns: int) -> BadInput:
     )
 
 
-def _damaged(path: Path, title: str, error: Exception) -> BadInput:
+def _damaged(path: SourceFile, title: str, error: Exception) -> BadInput:
     """Return the message for a binary file that cannot be read; ``error`` is Arrow's."""
+    if isinstance(path, RemoteFile) and isinstance(error, OSError):
+        return failure(path, error)
     reason = str(error).splitlines()[0] if str(error) else type(error).__name__
     return BadInput(
         f"'{path.name}' is not a {title} file, or it is damaged ({reason}); "
@@ -338,7 +404,7 @@ def _damaged(path: Path, title: str, error: Exception) -> BadInput:
 class BlockFile:
     """Read a file block by block, without holding all of it in memory."""
 
-    path: Path
+    path: SourceFile
     names: list[str] | None
     """The columns; ``None`` for LibSVM, where any column may be left out."""
     total: int | None
@@ -353,18 +419,16 @@ class BlockFile:
 
 
 def open_blocks(
-    path: Path, file_format: FileFormat | None = None, max_columns: int = MAX_COLUMNS
+    path: SourceFile, file_format: FileFormat | None = None, max_columns: int = MAX_COLUMNS
 ) -> BlockFile:
     """Open a file to read it block by block.
 
     All values of a CSV file come as written, also those that may mean a missing one. Raise
     ``BadInput`` if the file does not exist, its format is unknown, or its columns cannot be used.
     """
-    if not path.exists():
+    if isinstance(path, Path) and not path.exists():
         raise BadInput(f"the file '{path}' does not exist; check its name")
-    if path.is_dir():
-        raise BadInput(f"'{path}' is a folder; name a file")
-    if not path.is_file():
+    if isinstance(path, Path) and not (path.is_file() or path.is_dir()):
         raise BadInput(f"'{path}' is not a regular file; copy it to one")
     file_format = (file_format or FileFormat()).for_file(path)
     match file_format.format:
@@ -374,9 +438,13 @@ def open_blocks(
             file = _open_libsvm(path)
         case "parquet":
             file = _open_parquet(path)
+        case "parquet folder":
+            file = _open_folder(path)
+        case "excel":
+            file = _open_excel(path, file_format)
         case _:
             file = _open_arrow(path)
-    _check_names(path, file.names or [], max_columns)
+    _check_names(path.name, file.names or [], max_columns)
     return file
 
 
@@ -398,7 +466,7 @@ def regroup(tables: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:
         yield pa.concat_tables(waiting)
 
 
-def _open_csv(path: Path, file_format: FileFormat) -> BlockFile:
+def _open_csv(path: SourceFile, file_format: FileFormat) -> BlockFile:
     """Open a CSV or TSV file; its number of rows is an estimate."""
     # The model decides later which texts are missing values.
     file = CsvFile.open(TextFile(path), replace(file_format, missing=frozenset()))
@@ -409,17 +477,16 @@ def _open_csv(path: Path, file_format: FileFormat) -> BlockFile:
     return BlockFile(path, file.names, _estimate_rows(path), read, as_written=True)
 
 
-def _estimate_rows(path: Path) -> int | None:
+def _estimate_rows(path: SourceFile) -> int | None:
     """Return the rows of a text file as its beginning suggests; None if it is compressed."""
     if is_compressed(path):
         return None
-    with path.open("rb") as file:
-        sample = file.read(SAMPLE_BYTES)
+    sample = TextFile(path).start(SAMPLE_BYTES)
     lines = sample.count(b"\n")
-    return round(lines * path.stat().st_size / len(sample)) if lines else None
+    return round(lines * _size(path) / len(sample)) if lines else None
 
 
-def _open_parquet(path: Path) -> BlockFile:
+def _open_parquet(path: SourceFile) -> BlockFile:
     """Open a Parquet file; its metadata says how many rows it has."""
     file = _parquet_file(path, read_ahead=False)
 
@@ -431,7 +498,29 @@ def _open_parquet(path: Path) -> BlockFile:
     return BlockFile(path, names, file.metadata.num_rows, read)
 
 
-def _open_arrow(path: Path) -> BlockFile:
+def _open_folder(path: SourceFile) -> BlockFile:
+    """Open a folder of Parquet files; their metadata says how many rows there are."""
+    dataset = parquet_folders.open_folder(path)
+
+    def read(columns: Sequence[str], rows: int) -> Iterator[pa.Table]:
+        batches = parquet_folders.batches(dataset, columns, rows)
+        yield from _checked_tables(path, "Parquet", batches, columns)
+
+    names = _schema_names(path, "Parquet", dataset.schema)
+    return BlockFile(path, names, dataset.count_rows(), read)
+
+
+def _open_excel(path: SourceFile, file_format: FileFormat) -> BlockFile:
+    """Open an Excel file: it can only be read as a whole."""
+    data = _read_excel(path, file_format, (), MAX_COLUMNS).data
+
+    def read(columns: Sequence[str], rows: int) -> Iterator[pa.Table]:
+        yield data.select(list(columns))
+
+    return BlockFile(path, data.column_names, data.num_rows, read)
+
+
+def _open_arrow(path: SourceFile) -> BlockFile:
     """Open an Arrow or Feather file; its number of rows is not known before it is read."""
     # A mapped batch takes no memory before its values are used.
     reader = _arrow_reader(path, mapped=True)
@@ -450,7 +539,7 @@ def _arrow_batches(reader: Any) -> Iterator[Any]:
     return map(reader.get_batch, range(reader.num_record_batches))
 
 
-def _schema_names(path: Path, title: str, schema: pa.Schema) -> list[str]:
+def _schema_names(path: SourceFile, title: str, schema: pa.Schema) -> list[str]:
     """Return the names of the columns; raise ``BadInput`` if they are not valid text."""
     try:
         return list(schema.names)
@@ -459,7 +548,7 @@ def _schema_names(path: Path, title: str, schema: pa.Schema) -> list[str]:
 
 
 def _checked_tables(
-    path: Path, title: str, batches: Iterator[Any], columns: Sequence[str]
+    path: SourceFile, title: str, batches: Iterator[Any], columns: Sequence[str]
 ) -> Iterator[pa.Table]:
     """Yield a table of these columns for each batch; raise ``BadInput`` if the file is damaged."""
     import pyarrow as pa
@@ -477,7 +566,7 @@ def _checked_tables(
         yield table
 
 
-def _parquet_file(path: Path, *, read_ahead: bool = True) -> Any:
+def _parquet_file(path: SourceFile, *, read_ahead: bool = True) -> Any:
     """Open a Parquet file; raise ``BadInput`` if it is damaged.
 
     Reading ahead is faster for a whole table, but what is read ahead stays in memory until the end.
@@ -486,12 +575,14 @@ def _parquet_file(path: Path, *, read_ahead: bool = True) -> Any:
     import pyarrow.parquet as pq
 
     try:
-        return pq.ParquetFile(path, pre_buffer=read_ahead, buffer_size=0 if read_ahead else 1 << 20)
+        source = path if isinstance(path, Path) else path.open()
+        buffer = 0 if read_ahead else 1 << 20
+        return pq.ParquetFile(source, pre_buffer=read_ahead, buffer_size=buffer)
     except (pa.ArrowException, OSError) as error:
         raise _damaged(path, "Parquet", error) from None
 
 
-def _arrow_reader(path: Path, *, mapped: bool = False) -> Any:
+def _arrow_reader(path: SourceFile, *, mapped: bool = False) -> Any:
     """Open a file of Arrow's file format, which Feather is too, or of its stream format.
 
     ``mapped`` maps the file into memory instead of reading it.
@@ -499,7 +590,12 @@ def _arrow_reader(path: Path, *, mapped: bool = False) -> Any:
     import pyarrow as pa
 
     try:
-        source = pa.memory_map(str(path)) if mapped else pa.OSFile(str(path))
+        if isinstance(path, RemoteFile):
+            source = path.open()
+        elif mapped:
+            source = pa.memory_map(str(path))
+        else:
+            source = pa.OSFile(str(path))
         is_file_format = source.read(6) == b"ARROW1"
         source.seek(0)
         return pa.ipc.open_file(source) if is_file_format else pa.ipc.open_stream(source)
@@ -539,8 +635,8 @@ class LibsvmLines(io.RawIOBase):
         self._labels, self._max_rows = [], max_rows
         try:
             matrix, _ = load_svmlight_file(self, zero_based=False)
-        except OSError:
-            raise self._text.cannot_decompress() from None
+        except OSError as error:
+            raise self._text.cannot_read(error) from None
         except (ValueError, OverflowError):
             line = self._line.decode("utf-8", "replace").strip()
             raise BadInput(
@@ -577,7 +673,7 @@ def _read_libsvm(text: TextFile, max_columns: int) -> tuple[list[str], Any]:
             field="source",
         )
     if matrix.shape[1] > max_columns:
-        raise _too_many_columns(text.name, matrix.shape[1], max_columns)
+        raise too_many_columns(text.name, matrix.shape[1], max_columns)
     return labels, matrix
 
 
@@ -600,7 +696,7 @@ def _dense_table(name: str, labels: list[str], matrix: Any) -> pa.Table:
     return pa.table(columns | {LIBSVM_TARGET: pa.array(labels, pa.string())})
 
 
-def _open_libsvm(path: Path) -> BlockFile:
+def _open_libsvm(path: SourceFile) -> BlockFile:
     """Open a LibSVM file; which columns it has is not known before it is read."""
 
     def read(columns: Sequence[str], rows: int) -> Iterator[pa.Table]:

@@ -13,9 +13,9 @@ Both give every column its type in the same way, and both make a ``Table`` of th
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,8 +26,9 @@ from engine.node_types import Columns, Kind, Role
 from engine.text import listed
 from engine.values import Table, kind_of
 from engine.workspace import Files
-from nodes.data import formats
+from nodes.data import formats, postgresql
 from nodes.data.columns import check_classes, check_roles, drop_missing_target, require_column
+from nodes.data.locations import Database, Location, explaining, locate, location, version_of
 from nodes.data.samples import (
     payments,
     sample_columns,
@@ -67,8 +68,7 @@ def load(
     if sample_name(params.source) == "fraud":
         data = payments(params.rows, params.fraud_share, params.seed)
     else:
-        path = _path_of(params, files)
-        data = formats.read(path, params.file_format, _as_text(params), params.max_columns)
+        data = _read_all(location_of(params, files), params)
     progress(0.5, "finding the types of the columns")
     names = data.column_names
     data = _with_types(data, params)
@@ -76,12 +76,48 @@ def load(
     return make_table(data, names, params)
 
 
-def _path_of(params: LoadDataParams, files: Files) -> Path:
-    """Return the file of a source: that of a sample, or one that the workspace allows to read."""
+def location_of(params: LoadDataParams, files: Files) -> Location:
+    """Return where a source is: the file of a sample, or what the workspace allows to read."""
     sample = sample_name(params.source)
     if sample is not None:
         return sample_path(sample)
-    return files.readable(params.source, field="source")
+    return locate(params.source, files)
+
+
+def _read_all(where: Location, params: LoadDataParams) -> pa.Table:
+    """Return the whole table of a file, a folder or a query."""
+    import pyarrow as pa
+
+    if isinstance(where, Database):
+        return pa.concat_tables(_query_result(where, params))
+    with explaining(where):
+        return formats.read(where, params.file_format, _as_text(params), params.max_columns)
+
+
+def _query_result(where: Database, params: LoadDataParams) -> Iterator[pa.Table]:
+    """Yield the rows of a query; raise ``BadInput`` if its columns cannot be used."""
+    rows = 0
+    for table in postgresql.tables(where, params.query):
+        if not rows:
+            _check_result(table.column_names, params.max_columns)
+        rows += table.num_rows
+        yield table
+    if not rows:
+        raise BadInput("the query returns no rows; change its conditions", field="query")
+
+
+def _check_result(names: list[str], max_columns: int) -> None:
+    """Raise ``BadInput`` if the columns of a query cannot be used."""
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if not names:
+        raise BadInput("the query returns no columns; name some after SELECT", field="query")
+    if repeated:
+        raise BadInput(
+            f"the query returns several columns named {listed(repeated)}; rename them with AS",
+            field="query",
+        )
+    if len(names) > max_columns:
+        raise formats.too_many_columns("the result of the query", len(names), max_columns)
 
 
 def _as_text(params: LoadDataParams) -> set[str]:
@@ -244,6 +280,8 @@ class Preview:
     """Whether it is the whole table, or only its first rows."""
     rows: int | None
     """Rows of the whole table, where that is known."""
+    sheets: tuple[str, ...] = ()
+    """All sheets of an Excel file."""
 
     @property
     def empty(self) -> list[str]:
@@ -279,6 +317,12 @@ def preview(params: LoadDataParams, files: Files) -> Preview:
     return _remembered(reading, files)
 
 
+def source_version(params: LoadDataParams, files: Files) -> str:
+    """Return a text that changes when the content of a source does; of a remote one, soon."""
+    where = location_of(params, files)
+    return f"{where}:{_version(where, params.query)}"
+
+
 def move_preview(old: Path, new: Path) -> None:
     """Remember the previews of a file that was renamed under its new name."""
     _previews.move(old, new)
@@ -306,13 +350,15 @@ def _remembered(params: LoadDataParams, files: Files) -> Preview:
 
     A failure is remembered like a preview: the same file would fail again.
     """
-    path = _path_of(params, files).resolve()
+    where = location_of(params, files)
+    if isinstance(where, Path):
+        where = where.resolve()
     settings = params.model_dump_json(exclude={"source"})
-    key = _PreviewKey(path, FileVersion.of(path), settings)
+    key = _PreviewKey(where, _version(where, params.query), settings)
     seen = _previews.get(key)
     if seen is None:
         try:
-            seen = _read_preview(params, path)
+            seen = _read_preview(params, where)
         except BadInput as problem:
             # A new error: the first one holds on to everything that its traceback refers to.
             seen = BadInput(problem.message, field=problem.field)
@@ -322,11 +368,18 @@ def _remembered(params: LoadDataParams, files: Files) -> Preview:
     return seen
 
 
-def _read_preview(params: LoadDataParams, path: Path) -> Preview:
-    """Read a preview: our own samples in this process, other files in a child process."""
+def _version(where: Location, query: str) -> FileVersion | str | None:
+    """Return the version of a source, which is part of the key of its preview."""
+    if isinstance(where, Path) and not where.is_dir():
+        return FileVersion.of(where)
+    return version_of(where, query, fresh=False)
+
+
+def _read_preview(params: LoadDataParams, where: Location) -> Preview:
+    """Read a preview: our own samples in this process, other sources in a child process."""
     arguments: dict[str, Any] = {
         "params_json": params.model_dump_json(),
-        "path": str(path),
+        "path": str(where),
         "max_bytes": MAX_BYTES,
         "start_bytes": START_BYTES,
         "start_rows": START_ROWS,
@@ -335,10 +388,17 @@ def _read_preview(params: LoadDataParams, path: Path) -> Preview:
         # Our own file: it needs no protection.
         facts, data = read_in_child(**arguments)
     else:
-        imports = formats.imports_for(path, params.file_format)
+        imports = formats.IMPORTS
         call = sandbox.Call("nodes.data.tables:read_in_child", params.source, arguments, imports)
+        if isinstance(where, Database):
+            call = replace(call, slow="it returns too slowly; select fewer rows", field="query")
+        elif isinstance(where, Path):
+            call = replace(call, imports=formats.imports_for(where, params.file_format))
+        else:
+            call = replace(call, slow="the storage answers too slowly")
         facts, data = sandbox.call(call)
-    return Preview(data, tuple(facts["names"]), facts["complete"], facts["rows"])
+    sheets = tuple(facts["sheets"])
+    return Preview(data, tuple(facts["names"]), facts["complete"], facts["rows"], sheets)
 
 
 def read_in_child(
@@ -356,25 +416,42 @@ def read_in_child(
         data = payments(params.rows, params.fraud_share, params.seed)
         start = formats.Start(data, True, data.num_rows)
     else:
-        start = formats.read_start(
-            Path(path),
-            params.file_format,
-            _as_text(params),
-            params.max_columns,
-            max_bytes=max_bytes,
-            start_bytes=start_bytes,
-            start_rows=start_rows,
-        )
-    facts = {"names": start.data.column_names, "complete": start.complete, "rows": start.rows}
+        where = location(path)
+        with explaining(where):
+            start = _read_start(where, params, max_bytes, start_bytes, start_rows)
+    facts = {
+        "names": start.data.column_names,
+        "complete": start.complete,
+        "rows": start.rows,
+        "sheets": start.sheets,
+    }
     return facts, _with_types(start.data, params)
+
+
+def _read_start(
+    where: Location, params: LoadDataParams, max_bytes: int, start_bytes: int, start_rows: int
+) -> formats.Start:
+    """Return the whole table if it is small, or else its first rows."""
+    if isinstance(where, Database):
+        result = _query_result(where, params)
+        return formats.start_of_tables(result, where.name, None, max_bytes, start_rows)
+    return formats.read_start(
+        where,
+        params.file_format,
+        _as_text(params),
+        params.max_columns,
+        max_bytes=max_bytes,
+        start_bytes=start_bytes,
+        start_rows=start_rows,
+    )
 
 
 @dataclass(frozen=True)
 class _PreviewKey:
-    """Identify a preview: the file, its version, and the settings that change how it is read."""
+    """Identify a preview: the source, its version, and the settings that change how it is read."""
 
-    path: Path
-    version: FileVersion | None
+    path: Location
+    version: FileVersion | str | None
     settings: str
 
 
@@ -412,13 +489,16 @@ class _Previews:
         old, new = old.resolve(), new.resolve()
         # Read outside of the lock: the disk may be slow.
         version = FileVersion.of(new)
+        if version is None:
+            return
         with self._lock:
             moved = {key: seen for key, seen in self._known.items() if key.path == old}
             for key in moved:
                 self._remove(key)
         for key, seen in moved.items():
             # The content may have been replaced in the meantime.
-            if version and key.version and key.version.content == version.content:
+            before = key.version
+            if isinstance(before, FileVersion) and before.content == version.content:
                 self.put(_PreviewKey(new, version, key.settings), seen)
 
     def _remove(self, key: _PreviewKey) -> None:

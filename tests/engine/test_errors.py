@@ -61,6 +61,7 @@ def test_every_reason_has_a_class_with_a_code_of_its_own():
 def test_problems_become_plain_data():
     assert BadParam("too large", node="a", field="b").to_dict() == {
         "code": "bad-param",
+        "severity": "error",
         "node": "a",
         "field": "b",
         "edge": None,

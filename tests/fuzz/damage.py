@@ -5,10 +5,12 @@ from __future__ import annotations
 import gzip
 import io
 import random
+import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+import openpyxl
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
@@ -76,6 +78,24 @@ def _csv() -> bytes:
     return sink.getvalue()
 
 
+def _excel(compression: int) -> Callable[[], bytes]:
+    """Return a writer of an Excel file; stored without compression, damage reaches its XML."""
+
+    def write() -> bytes:
+        book, packed, sink = openpyxl.Workbook(), io.BytesIO(), io.BytesIO()
+        for row in [["number", "label"], *[[index / 2, "ab"[index % 2]] for index in range(60)]]:
+            book.active.append(row)
+        book.properties.created = book.properties.modified = datetime(2026, 1, 1)
+        book.save(packed)
+        with zipfile.ZipFile(packed) as source, zipfile.ZipFile(sink, "w", compression) as target:
+            for name in source.namelist():
+                part = zipfile.ZipInfo(name, (2026, 1, 1, 0, 0, 0))
+                target.writestr(part, source.read(name), compression)
+        return sink.getvalue()
+
+    return write
+
+
 WRITERS: dict[str, Callable[[], bytes]] = {
     "plain.parquet": _parquet(compression="none", use_dictionary=False),
     "dictionary.parquet": _parquet(compression="snappy"),
@@ -86,6 +106,8 @@ WRITERS: dict[str, Callable[[], bytes]] = {
     "stream.arrow": _arrow(pa.ipc.new_stream, None),
     "plain.csv": _csv,
     "packed.csv.gz": lambda: gzip.compress(_csv(), mtime=0),
+    "stored.xlsx": _excel(zipfile.ZIP_STORED),
+    "packed.xlsx": _excel(zipfile.ZIP_DEFLATED),
 }
 
 

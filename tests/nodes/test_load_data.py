@@ -405,7 +405,7 @@ BAD_FILES: list[tuple[str, str | bytes | None, dict[str, Any], str, list[str]]] 
     ("label.libsvm", "1:2 2:3\n", {}, "source", ["line 1", "label"]),
     ("huge.libsvm", "1 9999999999:1\n", {}, "source", ["line 1", "'huge.libsvm'"]),
     ("far.libsvm", "1 99999999:2\n", {}, "max_columns", ["99,999,999", "8,192"]),
-    ("book.xlsx", b"PK", {}, "format", ["'book.xlsx'", "format"]),
+    ("book.docx", b"PK", {}, "format", ["'book.docx'", "format"]),
     ("t.csv", ROWS, {"target": "Lable"}, "target", ["'Lable'", "'label'"]),
     ("t.csv", ROWS, {"target": "zzz"}, "target", ["'zzz'", "'age', 'city', 'label'"]),
     ("one.csv", "x,y\n1,a\n2,a\n", {"target": "y"}, "target", ["'y'", "'a'", "empty"]),

@@ -274,9 +274,11 @@ def show(
 
 @command(app)
 def validate(common: CommonOptions, file: FileArgument) -> None:
-    """List all problems of a pipeline, without running it."""
+    """List all problems of a pipeline, and hints about its data, without running it."""
     from engine.node_types import load_catalog
     from engine.sweeps import expand
+    from engine.workspace import Files
+    from nodes.data.hints import pipeline_hints
 
     pipeline = _read_valid(common, file)
     expanded = expand(pipeline, load_catalog())
@@ -287,11 +289,15 @@ def validate(common: CommonOptions, file: FileArgument) -> None:
         words += f" Bypassed: {', '.join(bypassed)}."
     if expanded.branches:
         words += f" With all branches: {nodes_with_branches} nodes."
+    files = Files(common.workspace.root, allow_absolute=True)
+    hints = pipeline_hints(pipeline, load_catalog(), files)
+    words = "\n".join([words, *(f"Hint: {hint}" for hint in hints)])
     facts = {
         "name": pipeline.name,
         "nodes": len(pipeline.nodes),
         "bypassed": bypassed,
         "nodes_with_branches": nodes_with_branches,
+        "hints": [hint.to_dict() for hint in hints],
     }
     common.output({"valid": True, **facts, "problems": []}, words)
 

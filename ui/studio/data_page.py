@@ -5,6 +5,7 @@ A table has its facts, its target, what can be done with it, and its rows and co
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -20,15 +21,23 @@ from nodes.data import formats
 from nodes.data.columns import proposed_target
 from nodes.data.files import DataFile, delete_file, list_files
 from nodes.data.formats import FileFormat
+from nodes.data.hints import table_hints
+from nodes.data.locations import is_database, locate, scheme_of, without_credentials
 from nodes.data.samples import PREFIX, SHORT_TITLES, TITLES, sample_columns, sample_name
-from nodes.data.tables import Preview, count_classes, preview
+from nodes.data.tables import Preview, count_classes, preview, source_version
 from nodes.load_data import preview_params
 from ui.studio import links
 from ui.studio.new_pipelines import pipeline_for
 from ui.studio.previews.tables import show_rows_and_columns
 from ui.studio.screen_text import plain, source_title, time_of_day
 from ui.studio.session import studio
-from ui.studio.upload import choose_file_format, draw_upload, file_format_of
+from ui.studio.upload import (
+    choose_file_format,
+    choose_sheet,
+    draw_upload,
+    file_format_of,
+    remember_file_format,
+)
 from ui.studio.widgets import (
     BINARY,
     download,
@@ -48,6 +57,9 @@ NEW_PIPELINE = "data-made"
 """Where a callback saves the id of the pipeline that it has made."""
 TARGET = "target"
 MAX_SHOWN_CLASSES = 8
+MAX_HINTS = 8
+OTHER_ADDRESS = "data-other-address"
+"""The key of the field for an address."""
 
 
 @errors_shown()
@@ -65,6 +77,7 @@ def page() -> None:
             st.rerun()
         _draw_list(list_files(studio().files))
         _draw_samples(chosen)
+        _draw_address()
     with right:
         if chosen:
             _draw_table(chosen)
@@ -121,13 +134,36 @@ def _draw_samples(chosen: str | None) -> None:
             st.button(title, key=f"data-sample-{name}", type=looks, on_click=choose)
 
 
+def _draw_address() -> None:
+    """Draw a field for the address of a table on another machine."""
+    with st.expander("Read from a storage or a database", icon=":material/cloud:"):
+        st.text_input("Address", key=OTHER_ADDRESS, placeholder="s3://bucket/folder/table.parquet")
+        st.caption(
+            "s3://, gs:// or abfs:// for a file or a folder of Parquet files, postgresql:// for a "
+            "database. The settings of the workspace must allow the address. User and password "
+            "come from the environment of the studio, never from the address."
+        )
+        st.button("Open", key="data-open-address", on_click=_open_address)
+
+
+def _open_address() -> None:
+    """Show the table of the typed address, without a password that may be part of it."""
+    typed = str(st.session_state.get(OTHER_ADDRESS, "")).strip()
+    address = without_credentials(typed)
+    if address != typed:
+        st.session_state[OTHER_ADDRESS] = address
+        flash("data", "User and password were removed from the address.")
+    if address:
+        st.query_params.from_dict({ADDRESS: address})
+
+
 # One table
 
 
 def _draw_table(source: str) -> None:
-    """Draw a file or a sample: its facts, its target, what can be done with it, and its content.
+    """Draw a table: its facts, its target, what can be done with it, and its content.
 
-    ``source`` is the name of the file in the data folder, or ``sample:NAME``.
+    ``source`` is the name of a file in the data folder, ``sample:NAME``, or an address.
     """
     st.subheader(plain(source_title(source)), anchor=False)
     try:
@@ -136,14 +172,18 @@ def _draw_table(source: str) -> None:
         st.error(f"The table cannot be opened: {plain(problem.message)}.")
         st.button("All tables", on_click=_close)
         return
+    if is_database(source):
+        _draw_query(source)
     file_format = file_format_of(source)
     try:
         # Without a target first: a bad target must not hide the table.
         seen, table = _read(source, file_format, None)
     except BadInput as problem:
-        _draw_unreadable(source, problem)
+        _draw_unreadable(source, version, problem)
         return
     _draw_facts(source, version, seen)
+    if len(seen.sheets) > 1 and choose_sheet(source, seen.sheets, "data-sheet") != file_format:
+        st.rerun()
     target = _choose_target(source, seen)
     target_works = False
     if target is not None:
@@ -159,17 +199,39 @@ def _draw_table(source: str) -> None:
     if target_works and target is not None:
         _draw_classes(table, target, seen)
     shown_target = target if target_works else None
-    show_rows_and_columns(table, f"{source}-{version}-{file_format}-{shown_target}", "data-look")
+    params = preview_params(source, file_format, shown_target)
+    _draw_hints(table_hints(params, studio().files))
+    key = f"{source_version(params, studio().files)}-{file_format}-{shown_target}"
+    show_rows_and_columns(table, key, "data-look")
+
+
+def _draw_hints(hints: list[BadInput]) -> None:
+    """Draw what in the table may spoil a model, each with what to do."""
+    if not hints:
+        return
+    lines = [f"- {plain(hint.message[:1].upper() + hint.message[1:])}." for hint in hints]
+    more = [f"- … and {len(lines) - MAX_HINTS:,} more."] if len(lines) > MAX_HINTS else []
+    st.warning("\n".join([*lines[:MAX_HINTS], *more]), icon=":material/lightbulb:")
+
+
+def _draw_query(source: str) -> None:
+    """Draw the query that reads a table from a database; the session remembers it."""
+    now = file_format_of(source)
+    query = st.text_area(
+        "Query", now.query, key=f"data-query-{source}", placeholder="SELECT * FROM customers"
+    )
+    remember_file_format(source, replace(now, query=query))
 
 
 def _version_of(source: str) -> FileVersion | None:
-    """Return the version of a file, None for a sample.
+    """Return the version of a file, None for a folder, a sample or an address.
 
-    Raise ``BadInput`` if the source does not exist.
+    Raise ``BadInput`` if the source does not exist, or if it may not be read.
     """
     if sample_name(source) is not None:
         return None
-    return FileVersion.of(studio().files.readable(source, field="file"))
+    where = locate(source, studio().files)
+    return FileVersion.of(where) if isinstance(where, Path) else None
 
 
 def _read(source: str, file_format: FileFormat, target: str | None) -> tuple[Preview, Table]:
@@ -188,11 +250,15 @@ def _close() -> None:
     st.query_params.clear()
 
 
-def _draw_unreadable(source: str, problem: BadInput) -> None:
-    """Draw why a file cannot be read, with what may fix that: its file options."""
+def _draw_unreadable(source: str, version: FileVersion | None, problem: BadInput) -> None:
+    """Draw why a table cannot be read, with what may fix that: the options of a file."""
+    if problem.field == "query" and not file_format_of(source).query:
+        st.info("Write a query to see its rows.")
+        return
     st.error(f"The table cannot be read: {plain(problem.message)}.")
-    _draw_file_format(source)
-    _draw_delete(source)
+    if version is not None:
+        _draw_file_format(source)
+        _draw_delete(source)
 
 
 def _draw_facts(source: str, version: FileVersion | None, seen: Preview) -> None:
@@ -201,8 +267,12 @@ def _draw_facts(source: str, version: FileVersion | None, seen: Preview) -> None
     shape = counted(columns, "column")
     if seen.rows is not None:
         shape = f"{counted(seen.rows, 'row')} × {shape}"
-    if version is None:
+    if scheme_of(source):
+        facts(shape, "read from another machine")
+    elif sample_name(source) is not None:
         facts(shape, TITLES[sample_name(source) or ""])
+    elif version is None:
+        facts(shape, "a folder of Parquet files")
     else:
         facts(shape, size(version.size), f"changed {time_of_day(version.modified / 1e9)}")
     if not seen.complete:
@@ -291,7 +361,9 @@ def _draw_actions(
             args=(source, target, file_format, usable),
         )
         if version is not None:
-            _draw_file_format(source)
+            # The sheet of an Excel file that can be read is chosen above.
+            if formats.is_text_format(source):
+                _draw_file_format(source)
             _draw_download(source, version)
             _draw_delete(source)
 
@@ -315,8 +387,8 @@ def _open_new_pipeline() -> None:
 
 
 def _draw_file_format(source: str) -> None:
-    """Draw the options of a text file: encoding, delimiter, header."""
-    if not formats.is_text_format(source):
+    """Draw the options of a file: encoding, delimiter and header of a text, sheet of Excel."""
+    if not (formats.is_text_format(source) or formats.is_excel(source)):
         return
     with st.popover("File options", type="tertiary"):
         before = file_format_of(source)

@@ -6,6 +6,7 @@ not try it again.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -22,7 +23,7 @@ from nodes.data.files import (
     free_name,
     name_problem,
 )
-from nodes.data.formats import FileFormat
+from nodes.data.formats import FileFormat, is_excel
 from ui.studio.screen_text import plain
 from ui.studio.session import studio
 from ui.studio.streamlit_compat import DeltaGenerator, UploadedFile
@@ -34,7 +35,7 @@ ROUND = "data-upload-round"
 """Increased after each upload: the next uploader is another one, and empty."""
 UPLOAD = "data-upload-tried"
 ENCODINGS = ("utf-8", "latin-1", "cp1252", "utf-16")
-FIXED_BY_FILE_OPTIONS = ("encoding", "delimiter", "source", "header")
+FIXED_BY_FILE_OPTIONS = ("encoding", "delimiter", "source", "header", "sheet")
 
 
 @dataclass(frozen=True)
@@ -70,8 +71,8 @@ def draw_upload(key: str = "data") -> str | None:
         max_upload_size=MAX_UPLOAD_MEGABYTES,
     )
     st.caption(
-        "CSV, TSV, Parquet, Arrow, Feather or LibSVM; text files may be compressed (.gz). The file "
-        "is copied into the workspace."
+        "CSV, TSV, Excel, Parquet, Arrow, Feather or LibSVM; text files may be compressed (.gz). "
+        "The file is copied into the workspace."
     )
     if sent is None:
         st.session_state.pop(f"{UPLOAD}-{key}", None)
@@ -92,11 +93,18 @@ def file_format_of(name: str) -> FileFormat:
 
 
 def choose_file_format(name: str, key: str) -> FileFormat:
-    """Draw the options of a text file, and return the chosen format.
+    """Draw the options of a text file or of an Excel file, and return the chosen format.
 
     The session remembers it by the name of the file; ``key`` distinguishes the widgets.
     """
     now = file_format_of(name)
+    if is_excel(name):
+        with st.container(horizontal=True, vertical_alignment="bottom"):
+            sheet = st.text_input("Sheet", now.sheet, key=f"{key}-sheet", placeholder="the first")
+            header = st.toggle("First row is the header", now.header, key=f"{key}-header")
+        chosen = replace(now, sheet=sheet, header=header)
+        remember_file_format(name, chosen)
+        return chosen
     with st.container(horizontal=True, vertical_alignment="bottom"):
         # The session may have another encoding than those that are offered.
         encodings = [*dict.fromkeys((*ENCODINGS, now.encoding))]
@@ -113,8 +121,27 @@ def choose_file_format(name: str, key: str) -> FileFormat:
         )
         header = st.toggle("First row is the header", now.header, key=f"{key}-header")
     chosen = replace(now, encoding=encoding, delimiter=delimiter, header=header)
-    st.session_state[FILE_FORMATS] = {**st.session_state.get(FILE_FORMATS, {}), name: chosen}
+    remember_file_format(name, chosen)
     return chosen
+
+
+def choose_sheet(name: str, sheets: Sequence[str], key: str) -> FileFormat:
+    """Draw the choice of the sheet of an Excel file, and return the format with it.
+
+    The session remembers it like the other options.
+    """
+    now = file_format_of(name)
+    # The sheet may have been renamed since it was chosen.
+    index = sheets.index(now.sheet) if now.sheet in sheets else 0
+    sheet = st.selectbox("Sheet", sheets, index, key=key)
+    if sheet != now.sheet and (now.sheet or sheet != sheets[0]):
+        remember_file_format(name, replace(now, sheet=sheet))
+    return file_format_of(name)
+
+
+def remember_file_format(name: str, chosen: FileFormat) -> None:
+    """Remember in this session how a file is written, or which query reads a database."""
+    st.session_state[FILE_FORMATS] = {**st.session_state.get(FILE_FORMATS, {}), name: chosen}
 
 
 def _try(sent: UploadedFile, upload: Upload, key: str) -> bool:
@@ -162,7 +189,8 @@ def _ask(sent: UploadedFile, upload: Upload, key: str) -> None:
         name = clean_name(sent.name)
         st.error(f"The file was not saved: {plain(upload.problem.rstrip('.'))}.")
         if upload.field in FIXED_BY_FILE_OPTIONS:
-            with st.expander("File options (encoding, delimiter, header)"):
+            options = "sheet, header" if is_excel(name) else "encoding, delimiter, header"
+            with st.expander(f"File options ({options})"):
                 choose_file_format(name, f"{key}-again")
                 again = partial(_try_next, upload, SaveAs(name), key)
                 st.button("Try again", key=f"{key}-try-again", on_click=again)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
+from typing import Any
 
+import openpyxl
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from streamlit.testing.v1 import AppTest
 
@@ -265,3 +270,75 @@ def test_a_file_read_in_another_way_is_shown_and_used_so(
     press(test, "Use in a new pipeline")
     params = Library(studio.workspace).open(went[0]).pipeline.nodes["load"].params
     assert params == {"source": "a.csv", "target": "f3", "header": False}
+
+
+def two_sheets() -> bytes:
+    book = openpyxl.Workbook()
+    book.active.title = "People"
+    for row in [["age", "pay"], *[[index, "high" if index % 3 else "low"] for index in range(40)]]:
+        book.active.append(row)
+    other = book.create_sheet("Prices")
+    for row in [["price", "kind"], *[[index / 2, "ab"[index % 2]] for index in range(20)]]:
+        other.append(row)
+    content = io.BytesIO()
+    book.save(content)
+    return content.getvalue()
+
+
+def box(test: AppTest, label: str) -> Any:
+    return next(each for each in test.selectbox if each.label == label)
+
+
+def test_an_excel_file_is_added_and_its_sheet_chosen(studio: Studio):
+    test = send(at(), "book.xlsx", two_sheets())
+    assert not test.exception
+    assert "40 rows × 2 columns" in words(test) and box(test, "Sheet").value == "People"
+    assert any("2 sheets" in each.value for each in test.warning)
+    test = box(test, "Sheet").set_value("Prices").run()
+    assert "20 rows × 2 columns" in words(test)
+    assert not any("2 sheets" in each.value for each in test.warning)
+    test = press(choose_target(test, "kind"), "Use in a new pipeline")
+    [entry] = Library(studio.workspace).entries()
+    params = entry.pipeline.nodes["load"].params
+    assert params == {"source": "book.xlsx", "target": "kind", "sheet": "Prices"}
+
+
+def test_hints_about_a_table_say_what_to_do(studio: Studio):
+    rows = [f"{index},{'high' if index % 3 else 'low'}" for index in range(100)]
+    (studio.workspace.data / "pay.csv").write_text("row_id,pay\n" + "\n".join(rows))
+    test = choose_target(at("pay.csv"), "pay")
+    [hint] = [each.value for each in test.warning]
+    assert "'row_id'" in hint and "give it the role ID" in hint
+
+
+def test_an_address_is_refused_with_how_to_allow_it_and_its_password_is_removed(studio: Studio):
+    test = at()
+    field = next(each for each in test.text_input if each.label == "Address")
+    test = press(field.set_value("s3://KEY:hunter2@lake/a.csv").run(), "Open")
+    assert not test.exception
+    assert test.query_params["file"] in ("s3://lake/a.csv", ["s3://lake/a.csv"])
+    assert "does not allow" in test.error[0].value and "settings.json" in test.error[0].value
+    assert "hunter2" not in words(test)
+    assert "were removed from the address" in test.toast[0].value
+
+
+def test_a_database_asks_for_a_query(studio: Studio):
+    settings = '{"remote_sources": ["postgresql://127.0.0.1:1"]}'
+    (studio.workspace.root / "settings.json").write_text(settings)
+    test = at("postgresql://127.0.0.1:1/shop")
+    assert not test.exception and "Write a query" in test.info[0].value
+    test = test.text_area[0].set_value("SELECT * FROM customers").run()
+    assert "cannot be reached" in test.error[0].value
+    test = test.text_area[0].set_value("DROP TABLE customers").run()
+    assert "only queries that read" in test.error[0].value
+
+
+def test_a_partitioned_folder_is_one_table(studio: Studio):
+    for year in (2024, 2025):
+        folder = studio.workspace.data / "sales" / f"year={year}"
+        folder.mkdir(parents=True)
+        pq.write_table(pa.table({"x": [1, 2], "y": ["a", "b"]}), folder / "p.parquet")
+    test = at("sales")
+    assert not test.exception
+    assert "4 rows × 3 columns" in words(test) and "a folder of Parquet files" in words(test)
+    assert "Delete" not in labels(test)

@@ -147,7 +147,7 @@ def _settings(opened: OpenPipeline, name: str, node: Node, node_type: NodeType) 
     st.caption(plain(node_type.summary))
     problems = [
         problem_in_form(problem, opened.pipeline, opened.catalog)
-        for problem in opened.problems()
+        for problem in (*opened.problems(), *opened.hints())
         if problem.node == name
     ]
     # Problems of the sweep belong to its own form below.

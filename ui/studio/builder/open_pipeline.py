@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from engine.atomic import FileVersion
-from engine.errors import InvalidPipeline, Problem, SylvaError
+from engine.errors import DataHint, InvalidPipeline, Problem, SylvaError
 from engine.node_types import NodeType, NodeTypes
 from engine.pipeline import Pipeline, PortRef
 from engine.pipeline_file import with_values
@@ -27,6 +27,7 @@ from engine.runs import Runs, RunWatcher
 from engine.sweeps import ExpandedPipeline
 from engine.validation import find_problems, find_source_problems
 from engine.workspace import Files
+from nodes.data.hints import pipeline_hints
 from ui.studio.builder.node_states import unchanged_nodes
 from ui.studio.canvas.protocol import Edited, Reveal
 from ui.studio.screen_text import problem_text
@@ -94,6 +95,7 @@ class OpenPipeline:
     notice: str = ""
     """A sentence for the user, shown once."""
     _checked: tuple[Pipeline, list[Problem]] | None = None
+    _hinted: tuple[Pipeline, list[DataHint]] | None = None
 
     @classmethod
     def from_library(cls, library: Library, runs: Runs, pipeline_id: str) -> OpenPipeline:
@@ -313,9 +315,19 @@ class OpenPipeline:
             self._checked = pipeline, problems
         return self._checked[1]
 
+    def hints(self) -> list[DataHint]:
+        """Return the hints about the data of the pipeline; they do not stop a run.
+
+        They are remembered like the problems.
+        """
+        if self._hinted is None or self._hinted[0] is not self.pipeline:
+            files = Files(self.library.workspace.root)
+            self._hinted = self.pipeline, pipeline_hints(self.pipeline, self.catalog, files)
+        return self._hinted[1]
+
     def forget_problems(self) -> None:
-        """Look for problems again next time: a missing file may be there by now."""
-        self._checked = None
+        """Look for problems and hints again next time: a missing file may be there by now."""
+        self._checked = self._hinted = None
 
     def show_errors(self, action: Callable[[], object]) -> bool:
         """Call a function; if it raises an error of ours, show that as a notice.

@@ -230,6 +230,9 @@ def validate(opened: OpenPipeline) -> None:
     problems = opened.problems()
     if problems:
         opened.notice = f"{counted(len(problems), 'problem')}; see the list in the bar above."
+    elif opened.hints():
+        hints = counted(len(opened.hints()), "hint")
+        opened.notice = f"The pipeline is ready to run. {hints}; see the list in the bar above."
     else:
         opened.notice = "No problems found; the pipeline is ready to run."
 
@@ -238,14 +241,19 @@ def validate(opened: OpenPipeline) -> None:
 
 
 def problem_list(opened: OpenPipeline) -> None:
-    """Draw the list of problems behind a button; a click on one brings its node into view."""
-    problems = opened.problems()
-    if not problems:
+    """Draw the list of problems and hints behind a button; a click brings the node into view."""
+    found, hints = opened.problems(), opened.hints()
+    if not (found or hints):
         return
-    title = counted(len(problems), "problem")
-    with st.popover(title, icon=":material/error:", type="tertiary", key="problems"):
+    counts = [(len(found), "problem"), (len(hints), "hint")]
+    title = ", ".join(counted(count, word) for count, word in counts if count)
+    icon = ":material/error:" if found else ":material/lightbulb:"
+    problems = [*found, *hints]
+    with st.popover(title, icon=icon, type="tertiary", key="problems"):
         for index, problem in enumerate(problems[:MOST_PROBLEMS]):
             text = plain(problem_text(problem, opened.pipeline, opened.catalog))
+            if problem.severity == "warning":
+                text = f"Hint: {text}"
             if problem.node in opened.pipeline.nodes:
                 st.button(
                     text,

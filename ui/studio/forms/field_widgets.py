@@ -106,11 +106,13 @@ def _json(form: Form, spec: FieldSpec, path: ParamPath) -> None:
 
 
 def _text(form: Form, spec: FieldSpec, path: ParamPath) -> None:
-    """Draw a text field, or a list of columns, files or models to choose from."""
+    """Draw a text field, or a list of columns, files, models or sheets to choose from."""
     if spec.hint.choose == "column" and form.columns is not None:
         _one_of(form, spec, path, [column.name for column in form.columns], accepts_new=False)
     elif spec.hint.choose in ("file", "model"):
         _one_of(form, spec, path, form.files, accepts_new=True)
+    elif spec.hint.choose == "sheet":
+        _one_of(form, spec, path, form.sheets, accepts_new=True)
     else:
         draw = partial(st.text_area, height=140) if spec.hint.lines else st.text_input
         _text_input(form, spec, form.widget(path, as_text, partial(from_text, spec)), draw)

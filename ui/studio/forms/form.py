@@ -88,6 +88,8 @@ class Form:
     change: Callable[[ParamsEdit], None]
     columns: Columns | None = None
     files: Sequence[str] = ()
+    sheets: Sequence[str] = ()
+    """The sheets of the source, if it is an Excel file."""
     placeholders: Mapping[str, str] = field(default_factory=dict)
     """What an empty field means, by its name, where that is not its default."""
     titles: Mapping[str, str] = field(default_factory=dict)
@@ -285,13 +287,16 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def show_problem(problem: Problem, title: str = "") -> None:
-    """Draw a problem in small red letters.
+    """Draw a problem in small red letters, or a hint in orange ones.
 
     ``title`` says what it is about, for a problem that is not shown beside its field.
     """
     message = f"{title}: {problem.message}" if title else problem.message
     message = message[:1].upper() + message[1:]
-    st.markdown(f":small[:red[:material/error: {plain(message)}]]")
+    if problem.severity == "warning":
+        st.markdown(f":small[:orange[:material/lightbulb: {plain(message)}]]")
+    else:
+        st.markdown(f":small[:red[:material/error: {plain(message)}]]")
 
 
 def draw_style() -> None:

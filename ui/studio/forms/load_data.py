@@ -1,4 +1,4 @@
-"""Draw where *Load data* reads from: a file, a sample, or a file that is uploaded here.
+"""Draw where *Load data* reads from: a file, a sample, an address, or a file uploaded here.
 
 Another source keeps the target if it has that column. Otherwise a column that is named like a
 target is proposed.
@@ -13,7 +13,9 @@ from typing import Any
 import streamlit as st
 
 from engine.errors import BadInput
+from nodes.data import formats
 from nodes.data.columns import proposed_target
+from nodes.data.locations import without_credentials
 from nodes.data.samples import (
     PREFIX,
     sample_columns,
@@ -39,9 +41,13 @@ def draw_source(form: Form, spec: FieldSpec) -> None:
             form.show_problems((spec.name,))
     else:
         draw_field(form, spec, (spec.name,))
-    own_target = _own_target(form.params.get(spec.name, spec.default))
+    source = form.params.get(spec.name, spec.default)
+    own_target = _own_target(source)
     if own_target:
         form.placeholders = {"target": f"{own_target} (its own)"}
+    elif isinstance(source, str) and formats.is_excel(source):
+        form.sheets = _sheets(source)
+        form.placeholders = {"sheet": "(the first one that has values)"}
     with st.container(key=f"form-upload/{form.key}", gap="xxsmall"):
         key = f"{form.key}/upload"
         show_flashes(key)
@@ -52,14 +58,17 @@ def draw_source(form: Form, spec: FieldSpec) -> None:
 
 
 def _draw_choice(form: Form, spec: FieldSpec) -> None:
-    """Draw the list of files and samples; the name of another file can be typed."""
+    """Draw the list of files and samples; another file or an address can be typed.
+
+    A password in an address is removed before it becomes part of the pipeline.
+    """
     sources = {title: source for source, title in sample_titles().items()}
 
     def show(value: Any) -> str:
         return spec.text_of(spec.default if value is MISSING else value)
 
     def read(chosen: str | None) -> str:
-        text = chosen or str(spec.default)
+        text = without_credentials((chosen or str(spec.default)).strip())
         # A file of the workspace may be named like a sample.
         return text if text in form.files else sources.get(text, text)
 
@@ -77,6 +86,14 @@ def _own_target(source: Any) -> str:
         return ""
     name = source.removeprefix(PREFIX)
     return next(column.name for column in sample_columns(name) if column.role == "target")
+
+
+def _sheets(source: str) -> Sequence[str]:
+    """Return the sheets of an Excel file; none if it cannot be read."""
+    try:
+        return preview(preview_params(source, file_format_of(source)), studio().files).sheets
+    except BadInput:
+        return ()
 
 
 def _reading(source: str) -> ParamsEdit:
@@ -99,9 +116,10 @@ def with_source(
     """Return the parameters for another source with the columns ``names``, None if not known.
 
     The target stays if the source has it. Otherwise it is the column that is named like a target,
-    or none. A sample has a target of its own.
+    or none. A sample has a target of its own. The sheet and the query belong to the source before.
     """
-    revised = {**params, "source": source, **file_format_of(source).settings}
+    kept = {name: value for name, value in params.items() if name not in ("sheet", "query")}
+    revised = {**kept, "source": source, **file_format_of(source).settings}
     if names is None or params.get("target") in names:
         return revised
     revised.pop("target", None)

@@ -395,6 +395,22 @@ def test_a_pipeline_with_problems_is_not_run_and_they_are_listed(studio: Studio,
     assert canvas.drawn["reveal"].node == "load"
 
 
+def test_hints_are_listed_and_do_not_stop_a_run(studio: Studio, canvas: Canvas):
+    rows = [f"{index},{'high' if index % 3 else 'low'}" for index in range(100)]
+    (studio.workspace.data / "pay.csv").write_text("row_id,pay\n" + "\n".join(rows))
+    params = {"source": "pay.csv", "target": "pay"}
+    nodes = {"load": Node(type="load-data", params=params)}
+    pipeline = library(studio).create(Pipeline(name="Pay", nodes=nodes))
+    app = press(open_page(pipeline), "Validate")
+    assert canvas.drawn["problems"] == []
+    assert "ready to run. 1 hint" in app.toast[0].value
+    hint = app.button(key="problem-0")
+    assert hint.label.startswith("Hint: Load data, Roles: the column 'row_id'")
+    press(app, "Run")
+    with EventLog(studio.workspace) as log:
+        assert len(log.runs()) == 1
+
+
 def test_a_column_that_will_not_arrive_is_told_before_the_run(studio: Studio, canvas: Canvas):
     nodes = {**WINE.nodes, "pick": Node(type="select-columns", params={"columns": ["nonsense"]})}
     edges = (*WINE.edges, Edge.between("sample.table", "pick.table"))
