@@ -346,9 +346,12 @@ def _input_columns(pipeline: Pipeline, known: Mapping[str, Any], name: str) -> C
 
 
 def _time_hints(name: str, params: Any, columns: Columns) -> Iterator[DataHint]:
-    """Yield a hint for a random split of a table whose rows have a time."""
-    grouped = getattr(params, "group_column", None)
-    if params.time_column is not None or grouped is not None:
+    """Yield a hint for a random split of a table whose rows have a time.
+
+    A split that keeps the rows of a group together was chosen, so it gets none.
+    """
+    grouped = params.group_column is not None or any(each.role == "group" for each in columns)
+    if params.time_column is not None or grouped:
         return
     times = [column.name for column in columns if column.role == "time"] or [
         column.name

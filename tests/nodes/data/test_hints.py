@@ -89,7 +89,8 @@ def test_ids_are_found_unless_they_have_their_role(files: Files):
     ids = RANDOM.permutation(ROWS) * 7
     [(field, text)] = find(files, {"customer_id": ids})
     assert field == "roles" and "'customer_id'" in text and "role ID" in text
-    assert find(files, {"customer_id": ids}, roles={"customer_id": "id"}) == []
+    for role in ("id", "group"):
+        assert find(files, {"customer_id": ids}, roles={"customer_id": role}) == []
     assert find(files, {"revenue": ids}) == []
     [(_, text)] = find(files, {"line": np.arange(ROWS)})
     assert "'line'" in text
@@ -169,6 +170,9 @@ def test_a_random_split_of_rows_with_a_time_is_named_with_the_column(files: File
     [(node, field, text)] = of_pipeline(files, evaluated(fraud))
     assert (node, field) == ("split", "time_column") and "set Time column to 'time'" in text
     assert of_pipeline(files, evaluated(fraud, {"time_column": "time"})) == []
+    assert of_pipeline(files, evaluated(fraud, {"group_column": "device"})) == []
+    grouped = {**fraud, "roles": {"device": "group"}}
+    assert of_pipeline(files, evaluated(grouped)) == []
     assert of_pipeline(files, evaluated({"source": "sample:wine"})) == []
 
 
