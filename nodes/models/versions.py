@@ -189,9 +189,11 @@ class Versions:
     @property
     def _last(self) -> int:
         """Return the highest number that a version has or had; 0 without any."""
+        numbers = self._saved
         recorded = card_data(self.folder).get("last_version")
-        is_number = type(recorded) is int and 0 < recorded < MAX_VERSION
-        return max([*self._saved, recorded if is_number else 0])
+        if isinstance(recorded, int) and 0 < recorded < MAX_VERSION:
+            numbers.append(int(recorded))
+        return max(numbers, default=0)
 
     def _path(self, number: int) -> Path:
         """Return where a version is saved."""
