@@ -17,7 +17,7 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
+    from nodes.models.drift import DriftCounter
     from nodes.models.new_data import InputChecker
 
 OLD_SECONDS = 86_400
@@ -77,6 +78,8 @@ class Scored:
     rows: int
     seconds: float
     """Time from opening the file to writing the last row."""
+    drift: dict[str, Any] | None = None
+    """How far the rows differ from training, as ``DriftReport.to_json``; None if not asked for."""
 
 
 @dataclass(frozen=True)
@@ -127,11 +130,14 @@ def score_blocks(
     keep: Keep = (),
     threads: int | None = None,
     file_format: FileFormat | None = None,
+    drift: bool = False,
 ) -> Generator[Scored | tuple[int, int | None], None, None]:
     """Do the work of ``score_file`` block by block.
 
     Yield the rows done and about how many there are after each block, and ``Scored`` when the
-    target is written. If the caller stops before that, no target is left behind.
+    target is written. If the caller stops before that, no target is left behind. With ``drift``,
+    the rows are also compared with the training rows; raise ``BadInput`` if the model was saved
+    without a summary of these.
     """
     import pyarrow.csv
     import pyarrow.parquet  # noqa: F401  (loaded before the clock starts)
@@ -152,9 +158,10 @@ def score_blocks(
     missing = (file_format or FileFormat()).missing
     checker = InputChecker(model.encoder, missing, present=file.names or ())
     check_names(file, checker)
+    counter = _drift_counter(model, missing) if drift else None
     # Not all cores of the machine: a container may allow fewer.
     threads, done = threads or len(os.sched_getaffinity(0)), 0
-    with _Ahead(_encoded(file, checker, model, kept)) as blocks:
+    with _Ahead(_encoded(file, checker, model, kept, counter)) as blocks:
         # The first block shows whether the columns fit, before a target is created.
         first = next(blocks)
         if first.kept is not None:
@@ -173,7 +180,8 @@ def score_blocks(
                 yield done, None if file.total is None else max(file.total, done)
                 block = next(blocks, None)
     yield done, done
-    yield Scored(done, time.monotonic() - began)
+    found = counter.report().to_json() if counter else None
+    yield Scored(done, time.monotonic() - began, found)
 
 
 def score_guarded(
@@ -185,6 +193,7 @@ def score_guarded(
     threads: int | None = None,
     file_format: FileFormat | None = None,
     progress: Progress = lambda rows, total: None,
+    drift: bool = False,
 ) -> Scored:
     """Open a model and score a file like ``score_file``, in a child process.
 
@@ -197,6 +206,7 @@ def score_guarded(
         "keep": keep,
         "threads": threads,
         "file_format": (file_format or FileFormat()).to_json(),
+        "drift": drift,
     }
     call = sandbox.Call(
         "nodes.models.scoring:score_in_child",
@@ -222,6 +232,7 @@ def score_in_child(
     keep: Keep,
     threads: int | None,
     file_format: dict[str, Any],
+    drift: bool,
 ) -> Generator[dict[str, Any], None, None]:
     """Score a file in the child process of ``score_guarded``; yield each step as plain JSON."""
     from nodes.models.registry import open_model
@@ -233,6 +244,7 @@ def score_in_child(
         keep=keep,
         threads=threads,
         file_format=FileFormat.from_json(file_format),
+        drift=drift,
     )
     with closing(steps):
         for step in steps:
@@ -291,8 +303,24 @@ def check_names(file: BlockFile, checker: InputChecker) -> None:
         raise BadInput(f"{problem}; it has {listed(file.names)}")
 
 
+def _drift_counter(model: FittedModel, missing: Collection[str]) -> DriftCounter:
+    """Return what counts the rows; raise ``BadInput`` if there is nothing to compare them with."""
+    from nodes.models.drift import DriftCounter
+
+    if model.summary is None:
+        raise BadInput(
+            "the model was saved without a summary of its training rows, so drift cannot be "
+            "measured; train and save it again"
+        )
+    return DriftCounter(model.encoder, model.summary, missing)
+
+
 def _encoded(
-    file: BlockFile, checker: InputChecker, model: FittedModel, kept: list[str]
+    file: BlockFile,
+    checker: InputChecker,
+    model: FittedModel,
+    kept: list[str],
+    counter: DriftCounter | None,
 ) -> Iterator[_Block]:
     """Yield the file as blocks of encoded rows; raise ``BadInput`` if it has no rows."""
     used = checker.encoder.names
@@ -300,11 +328,14 @@ def _encoded(
     columns = list(dict.fromkeys([*kept, *(name for name in used if name in known)]))
     done = 0
     for table in file.blocks(columns, model.rows_at_once):
-        matrix = model.encoder.transform(checker.table(table, first_row=done), model.precision)
+        fitting = checker.table(table, first_row=done)
+        if counter is not None:
+            counter.add(table, fitting)
+        matrix = model.encoder.transform(fitting, model.precision)
         done += table.num_rows
         yield _Block(matrix, _without_dictionaries(table.select(kept), file) if kept else None)
         # Free the memory before the next block is read.
-        del table, matrix
+        del table, fitting, matrix
     if not done:
         raise BadInput(f"'{file.path.name}' has no rows; choose another file")
 

@@ -17,6 +17,7 @@ import typer
 
 from engine.errors import BadInput, SylvaError
 from ui.cli.model_commands import predict, serve
+from ui.cli.saved_models import app as models_app
 from ui.cli.options import (
     CommonOptions,
     DetachOption,
@@ -408,6 +409,7 @@ def gc(
 
 command(app)(predict)
 command(app)(serve)
+app.add_typer(models_app)
 
 
 def _with_overrides(pipeline: Pipeline, changes: list[str]) -> Pipeline:
