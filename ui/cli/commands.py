@@ -17,7 +17,6 @@ import typer
 
 from engine.errors import BadInput, SylvaError
 from ui.cli.model_commands import predict, serve
-from ui.cli.saved_models import app as models_app
 from ui.cli.options import (
     CommonOptions,
     DetachOption,
@@ -29,6 +28,7 @@ from ui.cli.options import (
     WorkersOption,
     command,
 )
+from ui.cli.saved_models import app as models_app
 
 if TYPE_CHECKING:
     from engine.pipeline import Pipeline
