@@ -9,6 +9,7 @@ complete; after an error or a cancel it does not exist.
 - ``score_guarded``  the same in a child process, for files and models that may be damaged
 - ``Scored``         the result: rows and seconds
 - ``target_format``, ``check_names``  checks that callers can do before
+- ``drift_counter``  what compares scored rows with the training rows
 """
 
 from __future__ import annotations
@@ -158,7 +159,7 @@ def score_blocks(
     missing = (file_format or FileFormat()).missing
     checker = InputChecker(model.encoder, missing, present=file.names or ())
     check_names(file, checker)
-    counter = _drift_counter(model, missing) if drift else None
+    counter = drift_counter(model, missing) if drift else None
     # Not all cores of the machine: a container may allow fewer.
     threads, done = threads or len(os.sched_getaffinity(0)), 0
     with _Ahead(_encoded(file, checker, model, kept, counter)) as blocks:
@@ -303,7 +304,7 @@ def check_names(file: BlockFile, checker: InputChecker) -> None:
         raise BadInput(f"{problem}; it has {listed(file.names)}")
 
 
-def _drift_counter(model: FittedModel, missing: Collection[str]) -> DriftCounter:
+def drift_counter(model: FittedModel, missing: Collection[str]) -> DriftCounter:
     """Return what counts the rows; raise ``BadInput`` if there is nothing to compare them with."""
     from nodes.models.drift import DriftCounter
 
