@@ -8,6 +8,7 @@
       objects/      stored outputs, by content       results/           cache entries: key → outputs
       tmp/          being written                    checkpoints/       half-done nodes, by key
       runs/ID/      lock and logs of one run         sylva.db           runs and events
+      services/     models that the studio serves
 """
 
 from __future__ import annotations

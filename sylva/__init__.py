@@ -163,8 +163,8 @@ class FinishedRun:
     def output(self, node: str, port: str | None = None) -> Any:
         """Return an output of a node: a ``Table``, ``Predictions``, a ``Report`` or a folder.
 
-        ``port`` may be left out if the node has one output. Raise ``BadInput`` if there is no such
-        output.
+        ``port`` may be left out if the node has one output. Raise ``BadInput`` if the output does
+        not exist.
         """
         from engine.runs import Runs
         from engine.store import Artifact

@@ -200,7 +200,7 @@ class Versions:
         return self.folder.with_name(f"{self.folder.name}@{number}")
 
     def _find(self, source: Path) -> int | None:
-        """Return the version that is the same model as a folder; None if there is none."""
+        """Return the version that is the same model as a folder; None if it is not saved yet."""
         for number in reversed(self._saved):
             if _is_same_model(source, self._path(number)):
                 return number

@@ -42,7 +42,7 @@ def list_models(
     rows = [_row(entry) for entry in entries]
 
     def render() -> None:
-        """Print the models as a table, or that there are none."""
+        """Print the models as a table, or that the workspace has none."""
         if not rows:
             print(f"The workspace {common.workspace.root} has no models yet.")
         print_table([_shown(row) for row in rows])
