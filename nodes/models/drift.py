@@ -197,12 +197,10 @@ class DriftReport:
     @property
     def words(self) -> str:
         """Return the report in one or two sentences."""
-        if not self.columns:
-            return "The model has no columns."
         large, some = self.at("large"), self.at("some")
         if not large and not some:
             number = counted(len(self.columns), "column")
-            return f"No drift: {number} like in training, as far as {self.rows:,} rows show it."
+            return f"No drift in {number}, as far as {counted(self.rows, 'row')} can show it."
         parts = []
         if large:
             parts.append(f"Large drift in {listed(large)}.")

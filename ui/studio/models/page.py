@@ -309,7 +309,10 @@ def _draw_delete(registry: Registry, entry: ModelEntry, n_versions: int) -> None
         else:
             question = f"version {entry.version} of the model “{plain(entry.name)}”"
             reference = entry.reference
-        st.write(f"Delete {question}? Its run is not deleted; run it again to save the model.")
+        again = "Its run is not deleted; run it again to save the model."
+        if entry.card.imported:
+            again = "The file that it was imported from is not deleted."
+        st.write(f"Delete {question}? {again}")
         delete = partial(_delete, registry, reference)
         st.button("Delete it", type="primary", key="model-delete", on_click=delete)
 
