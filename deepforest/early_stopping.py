@@ -91,7 +91,8 @@ class EarlyStopping:
             layers = "layer" if self.patience == 1 else f"{self.patience} layers in a row"
             self.stop(f"the last {layers} brought no {self._proven_words()} above {self.tol:g}")
         elif number == self.max_layers:
-            self.stop(f"{number} layers are the most allowed")
+            layers = "1 layer is" if number == 1 else f"{number} layers are"
+            self.stop(f"{layers} the most allowed")
 
     @property
     def is_last_chance(self) -> bool:

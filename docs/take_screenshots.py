@@ -56,7 +56,7 @@ def take_layers(studio: Studio) -> None:
     assert studio.run is not None
     studio.page.goto(f"{studio.address}/inspect?run={studio.run.id}&node=inspect")
     studio.page.get_by_role("tab", name="t-SNE").click()
-    studio.page.locator("canvas").last.wait_for()
+    studio.page.locator("canvas[data-layer]").first.wait_for()
     shoot(studio, "inspect")
 
 

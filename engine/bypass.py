@@ -83,7 +83,7 @@ class _BypassedOutputs:
                 self._replace_outputs(name, catalog.get(pipeline.nodes[name].type))
 
     def resolve(self, output: PortRef) -> PortRef | None:
-        """Return the output of a node that runs, past all bypassed nodes; None if there is none."""
+        """Return the output of a node that runs, past all bypassed nodes, or None."""
         replaced: PortRef | None = output
         while replaced is not None and replaced.node in self.bypassed:
             replaced = self._replacements.get(replaced)

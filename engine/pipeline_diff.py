@@ -1,20 +1,23 @@
 """Find what differs between pipelines, in the words of the forms.
 
-- ``changes``  one row for each parameter, input or setting that is not the same in all of them, and
-  for each node that some of them do not have
+- ``changes``      one row for each parameter, input or setting that is not the same in all of them,
+  and for each node that some of them do not have
+- ``settings_of``  what is set for one node
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from engine.node_types import NodeType, NodeTypes, node_title
+from engine.node_types import FORM, NodeType, NodeTypes, node_title
 from engine.pipeline import Node, NodeSettings, Pipeline, Range, Sweep
-from engine.sweeps import Choice, param_label
+from engine.sweeps import Choice, models_in, param_label
 from engine.text import readable
 
 ABSENT, PRESENT, UNSET = "missing", "present", "–"
@@ -23,80 +26,313 @@ LONGEST_VALUE = 200
 Settings = dict[str, str]
 """Everything that is set for a node, by name: type, inputs, parameters, limits, sweep."""
 
+Match = dict[str, str]
+"""The nodes that are compared with each other, by the key of their pipeline."""
 
-def changes(pipelines: Mapping[str, Pipeline], catalog: NodeTypes) -> list[dict[str, str]]:
+Words = Callable[[str], str]
+
+
+def changes(
+    pipelines: Mapping[str, Pipeline], catalog: NodeTypes, *, source_title: Words = str
+) -> list[dict[str, str]]:
     """Return one row for each difference, with one column for each key of ``pipelines``.
 
-    ``pipelines`` are by the title of their column. A row has the keys ``Node`` and ``Setting`` and
-    one for each pipeline, all of them texts for a table. Positions on the canvas, notes and
-    groups do not count.
+    A row has the keys ``Node`` and ``Setting`` and one for each pipeline, all of them texts for a
+    table. Nodes are compared that have the same label or the same place among their neighbours;
+    their ids do not count. Positions on the canvas, notes and groups do not count either.
+
+    Parameters
+    ----------
+    pipelines : by the title of their column
+    source_title : returns how the screen names what a node loads
     """
-    names = dict.fromkeys(name for pipeline in pipelines.values() for name in pipeline.nodes)
+    matches = list(_matches(pipelines))
+    titles = _titles(matches, pipelines, catalog)
+    # Inputs are compared by the titles of the nodes that they come from.
+    named: dict[str, dict[str, str]] = {key: {} for key in pipelines}
+    for match, title in zip(matches, titles, strict=True):
+        for key, name in match.items():
+            named[key][name] = title
     rows = []
-    for name in names:
-        nodes = {key: pipeline.nodes.get(name) for key, pipeline in pipelines.items()}
-        first = next(node for node in nodes.values() if node)
-        title = f"{readable(node_title(first, catalog))} ({name})"
+    for match, title in zip(matches, titles, strict=True):
         # A node that some pipelines do not have is one row, besides the rows of its settings.
-        if not all(nodes.values()):
-            presence = {key: PRESENT if node else ABSENT for key, node in nodes.items()}
+        if len(match) < len(pipelines):
+            presence = {key: PRESENT if key in match else ABSENT for key in pipelines}
             rows.append({"Node": title, "Setting": "Node", **presence})
-        rows += _differences(name, title, pipelines, catalog)
+        readers = {
+            key: _Reader(pipelines[key], name, named[key], catalog, source_title)
+            for key, name in match.items()
+        }
+        for setting, values in _differences(readers):
+            absent = dict.fromkeys(pipelines, ABSENT)
+            rows.append({"Node": title, "Setting": setting, **absent, **values})
     return rows
 
 
-def _differences(
-    name: str, title: str, pipelines: Mapping[str, Pipeline], catalog: NodeTypes
-) -> Iterator[dict[str, str]]:
-    """Yield a row for each setting of a node that is not the same wherever the node is."""
-    having = {key: pipeline for key, pipeline in pipelines.items() if name in pipeline.nodes}
-    nodes = {key: pipeline.nodes[name] for key, pipeline in having.items()}
-    settings = {key: _settings(name, pipeline, catalog) for key, pipeline in having.items()}
+def settings_of(
+    name: str, pipeline: Pipeline, catalog: NodeTypes, *, source_title: Words = str
+) -> Settings:
+    """Return the parameters, limits and sweep that are set for a node, by their titles."""
+    reader = _Reader(pipeline, name, {}, catalog, source_title)
+    return {reader.title(setting): value for setting, value in reader.own_settings().items()}
+
+
+def _differences(readers: Mapping[str, _Reader]) -> Iterator[tuple[str, Settings]]:
+    """Yield the title and the values of each setting that is not the same wherever a node is."""
+    settings = {key: reader.settings() for key, reader in readers.items()}
     for setting in dict.fromkeys(each for values in settings.values() for each in values):
-        values = dict.fromkeys(pipelines, ABSENT)
-        for key, node in nodes.items():
-            values[key] = _value_or_default(setting, settings[key], node, catalog)
-        if len({values[key] for key in nodes}) > 1:
-            words = _setting_title(setting, nodes.values(), catalog)
-            yield {"Node": title, "Setting": words, **values}
+        values = {
+            key: settings[key].get(setting) or reader.default(setting)
+            for key, reader in readers.items()
+        }
+        if len(set(values.values())) > 1:
+            titles = [reader.title(setting) for reader in readers.values()]
+            # A node of another type may not have the setting in its form.
+            yield next((title for title in titles if title != setting), setting), values
 
 
-def _settings(name: str, pipeline: Pipeline, catalog: NodeTypes) -> Settings:
-    """Return everything that is set for a node."""
+# Which nodes are compared
+
+
+def _matches(pipelines: Mapping[str, Pipeline]) -> Iterator[Match]:
+    """Yield the nodes that belong together, in the order of the pipelines."""
+    matches: list[Match] = []
+    for key, pipeline in pipelines.items():
+        found = _partners(matches, key, pipeline, pipelines)
+        for name in pipeline.nodes:
+            if name in found:
+                matches[found[name]][key] = name
+            else:
+                matches.append({key: name})
+    yield from matches
+
+
+def _partners(
+    matches: list[Match], key: str, pipeline: Pipeline, pipelines: Mapping[str, Pipeline]
+) -> dict[str, int]:
+    """Return the number of the match that each node of another pipeline belongs to.
+
+    The closest likeness counts first: type, label and neighbours, then type and label, then the
+    type. What is left may be a node of another type in the same place.
+    """
+    found: dict[str, int] = {}
+    free = dict(enumerate(matches))
+    for closeness in (2, 1, 0, -1):
+        waiting: dict[object, list[int]] = {}
+        for number, match in free.items():
+            other, name = next(iter(match.items()))
+            likeness = _likeness(pipelines[other], name, closeness)
+            waiting.setdefault(likeness, []).append(number)
+        for name in pipeline.nodes:
+            numbers = waiting.get(_likeness(pipeline, name, closeness))
+            if name not in found and numbers:
+                found[name] = numbers.pop(0)
+                del free[found[name]]
+    for name in pipeline.nodes:
+        if name in found:
+            continue
+        around = {found.get(each) for each in _neighbours(pipeline, name)}
+        for number, match in free.items():
+            other, mate = next(iter(match.items()))
+            near = {_number(matches, other, each) for each in _neighbours(pipelines[other], mate)}
+            alone = len(pipeline.nodes) == len(pipelines[other].nodes) == 1
+            if around == near and (around or alone):
+                found[name] = number
+                del free[number]
+                break
+    return found
+
+
+def _likeness(pipeline: Pipeline, name: str, closeness: int) -> object:
+    """Return what two nodes have in common: type, label, and neighbours up to a distance.
+
+    The ``closeness`` is that distance; with -1, only the type counts.
+    """
     node = pipeline.nodes[name]
-    settings = {"type": node.type}
-    inputs: dict[str, list[str]] = {}
+    if closeness < 0:
+        return node.type
+    own = node.type, node.label or ""
+    if closeness == 0:
+        return own
+    around = []
     for edge in pipeline.edges:
         if edge.target.node == name:
-            inputs.setdefault(edge.target.port, []).append(str(edge.source))
-    for port, sources in inputs.items():
-        settings[f"input {port}"] = ", ".join(sorted(sources))
-    settings |= dict(_flat(node.params, ""))
-    for limit, value in node.settings.model_dump(exclude_defaults=True).items():
-        settings[limit] = _text(value)
-    if node.bypass:
-        settings["bypass"] = "yes"
-    if node.sweep:
-        settings["sweep"] = _sweep_text(node.sweep, catalog.get(node.type))
-    return settings
+            near = _likeness(pipeline, edge.source.node, closeness - 1)
+            around.append(f"reads {edge.source.port} {near}")
+        elif edge.source.node == name:
+            near = _likeness(pipeline, edge.target.node, closeness - 1)
+            around.append(f"gives {edge.source.port} {near}")
+    return own, tuple(sorted(around))
 
 
-def _flat(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str]]:
-    """Yield name and text of each parameter; ``learners.2.kind`` is inside of a list."""
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{name}.")
-        # Such a list is one of objects, like the learners of a deep forest; others are one value.
-        elif isinstance(value, list) and value and all(isinstance(each, Mapping) for each in value):
-            for number, each in enumerate(value, start=1):
-                yield from _flat(each, f"{prefix}{name}.{number}.")
-        else:
-            yield f"{prefix}{name}", _text(value)
+def _neighbours(pipeline: Pipeline, name: str) -> set[str]:
+    """Return the nodes that a node is connected with."""
+    ends = [(edge.source.node, edge.target.node) for edge in pipeline.edges]
+    return {other for pair in ends if name in pair for other in pair if other != name}
+
+
+def _number(matches: list[Match], key: str, name: str) -> int | None:
+    """Return the number of the match that has a node of a pipeline."""
+    return next((number for number, match in enumerate(matches) if match.get(key) == name), None)
+
+
+def _titles(
+    matches: list[Match], pipelines: Mapping[str, Pipeline], catalog: NodeTypes
+) -> list[str]:
+    """Return a title for each match: the first label, else the title of the type; each once."""
+    titles = []
+    for match in matches:
+        nodes = [pipelines[key].nodes[name] for key, name in match.items()]
+        labelled = next((node for node in nodes if node.label), nodes[0])
+        titles.append(readable(node_title(labelled, catalog)))
+    alike, seen = Counter(titles), Counter[str]()
+    for number, title in enumerate(titles):
+        seen[title] += 1
+        if alike[title] > 1:
+            titles[number] = f"{title} {seen[title]}"
+    return titles
+
+
+# The settings of a node
+
+
+class _Reader:
+    """Reads the settings of one node, as texts.
+
+    ``named`` are the titles of the other nodes by id.
+    """
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        name: str,
+        named: Mapping[str, str],
+        catalog: NodeTypes,
+        source_title: Words,
+    ) -> None:
+        self.pipeline, self.name, self.named, self.catalog = pipeline, name, named, catalog
+        self.node: Node = pipeline.nodes[name]
+        self.node_type: NodeType | None = catalog.get(self.node.type)
+        self.source_title = source_title
+
+    def settings(self) -> Settings:
+        """Return everything that is set, with type and inputs."""
+        title = self.node_type.title if self.node_type else self.node.type
+        return {"type": title, **self._inputs(), **self.own_settings()}
+
+    def own_settings(self) -> Settings:
+        """Return parameters, limits, bypass and sweep, as far as they are set."""
+        settings = dict(self._flat(self.node.params, ""))
+        for limit, value in self.node.settings.model_dump(exclude_defaults=True).items():
+            settings[limit] = _text(value)
+        if self.node.bypass:
+            settings["bypass"] = "yes"
+        if self.node.sweep:
+            settings["sweep"] = _sweep_text(self.node.sweep, self.node_type)
+        return settings
+
+    def _inputs(self) -> Settings:
+        """Return what each input reads, by the titles of nodes and outputs."""
+        inputs: dict[str, list[str]] = {}
+        for edge in self.pipeline.edges:
+            if edge.target.node == self.name:
+                source = self.pipeline.nodes[edge.source.node]
+                node_type = self.catalog.get(source.type)
+                port = node_type.output(edge.source.port) if node_type else None
+                title = port.title if port and port.title else edge.source.port
+                node = self.named.get(edge.source.node, node_title(source, self.catalog))
+                inputs.setdefault(f"input {edge.target.port}", []).append(f"{node}: {title}")
+        return {name: ", ".join(sorted(sources)) for name, sources in inputs.items()}
+
+    def _flat(self, values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str]]:
+        """Yield name and text of each parameter; ``learners.1.kind`` is inside of a list."""
+        for name, value in values.items():
+            path = f"{prefix}{name}"
+            # Such a list is one of objects, like the learners of a deep forest.
+            is_listed = isinstance(value, list) and value
+            if isinstance(value, Mapping):
+                yield from self._flat(value, f"{path}.")
+            elif is_listed and all(isinstance(each, Mapping) for each in value):
+                for number, each in enumerate(value):
+                    yield from self._flat(each, f"{path}.{number}.")
+            else:
+                yield path, self._value(path, value)
+
+    def _value(self, path: str, value: object) -> str:
+        """Return a value as the form shows it."""
+        reads_source = self.node_type is not None and self.node_type.source_columns is not None
+        if path == "source" and reads_source and isinstance(value, str):
+            return readable(self.source_title(value), LONGEST_VALUE)
+        for field in self._fields(path):
+            extra = field.json_schema_extra
+            hint = extra.get(FORM) if isinstance(extra, dict) else None
+            words = hint.get("words") if isinstance(hint, dict) else None
+            if isinstance(words, dict) and isinstance(value, str) and value in words:
+                return str(words[value])
+        return _text(value)
+
+    def default(self, setting: str) -> str:
+        """Return the default of a setting that is not set.
+
+        So a default that one pipeline writes out is not a difference. A default that is a list or
+        an object is shown as not set.
+        """
+        fields = self._fields(setting)
+        # Whether a learner exists is a setting; the defaults of a missing one are not.
+        if not fields or "." in setting:
+            return UNSET
+        value = fields[0].get_default(call_default_factory=True, validated_data={})
+        is_plain = isinstance(value, str | int | float | bool)
+        return self._value(setting, value) if is_plain else UNSET
+
+    def title(self, setting: str) -> str:
+        """Return the title of a setting in the form; its name, if no form has it."""
+        if setting in ("type", "bypass", "sweep"):
+            return setting.capitalize()
+        if setting.startswith("input "):
+            port = self.node_type.input(setting[6:]) if self.node_type else None
+            return port.title if port and port.title else setting[6:]
+        steps = setting.split(".")
+        titles: list[str] = []
+        for index, step in enumerate(steps):
+            fields = self._fields(".".join(steps[: index + 1]))
+            # A number belongs to the title before it: the second learner is "Learners 2".
+            if step.isdecimal() and titles:
+                titles[-1] += f" {int(step) + 1}"
+            elif fields and fields[0].title:
+                titles.append(fields[0].title)
+            elif step in NodeSettings.model_fields and len(steps) == 1:
+                titles.append(step.replace("_", " ").capitalize())
+            else:
+                return setting
+        return ": ".join(titles)
+
+    def _fields(self, setting: str) -> list[FieldInfo]:
+        """Return the fields of a parameter; inside of a list, each kind of object may have one."""
+        models: list[type[BaseModel]] = [self.node_type.params] if self.node_type else []
+        fields: list[FieldInfo] = []
+        for step in setting.split("."):
+            if not step.isdecimal():
+                fields = [
+                    model.model_fields[step] for model in models if step in model.model_fields
+                ]
+                models = [model for field in fields for model in models_in(field.annotation)]
+        return fields
 
 
 def _text(value: object) -> str:
     """Return a value as a table shows it."""
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    match value:
+        case bool():
+            text = "yes" if value else "no"
+        case None:
+            text = "none"
+        case str():
+            text = value
+        case list() if value and not any(isinstance(each, list | dict) for each in value):
+            text = ", ".join(map(_text, value))
+        case _:
+            text = json.dumps(value, ensure_ascii=False)
     return readable(text, LONGEST_VALUE)
 
 
@@ -115,35 +351,3 @@ def _choice_text(choice: Choice) -> str:
     if isinstance(choice, Range):
         return f"{choice.start:g} to {choice.end:g}"
     return ", ".join(map(_text, choice))
-
-
-def _value_or_default(setting: str, settings: Settings, node: Node, catalog: NodeTypes) -> str:
-    """Return the value of a setting, or the default of its parameter if it is not set.
-
-    So a default that one pipeline writes out is not a difference. A default that is a list or an
-    object is shown as not set.
-    """
-    if setting in settings:
-        return settings[setting]
-    field = _field(setting, node, catalog)
-    default = field.get_default(call_default_factory=True, validated_data={}) if field else None
-    return _text(default) if isinstance(default, str | int | float | bool) else UNSET
-
-
-def _setting_title(setting: str, nodes: Iterable[Node], catalog: NodeTypes) -> str:
-    """Return the title of a setting in the form; its name, if no form has it."""
-    first, *rest = setting.split(".")
-    for node in nodes:
-        field = _field(first, node, catalog)
-        if field is not None and field.title:
-            return " · ".join([field.title, *rest])
-    if " " in setting or setting in ("type", "bypass", "sweep"):
-        return setting[:1].upper() + setting[1:]
-    return setting
-
-
-def _field(setting: str, node: Node, catalog: NodeTypes) -> FieldInfo | None:
-    """Return the field that a setting belongs to: a parameter, or a setting of the engine."""
-    node_type = catalog.get(node.type)
-    params = node_type.params.model_fields if node_type else {}
-    return params.get(setting) or NodeSettings.model_fields.get(setting)

@@ -243,7 +243,7 @@ def _must_exist(graph: nx.DiGraph[str], nodes: Collection[str], option: str) -> 
     for node in nodes:
         if node not in graph:
             names = ", ".join(graph)
-            raise BadInput(f"{option}: there is no node '{node}'; the pipeline has {names}.")
+            raise BadInput(f"{option}: the node '{node}' does not exist; the pipeline has {names}.")
 
 
 def _inputs(pipeline: Pipeline) -> dict[str, dict[str, list[PortRef]]]:

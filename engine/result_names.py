@@ -84,7 +84,7 @@ class _Namer:
         return written or self.expanded.pipeline.nodes[self.expanded.copies_of([name])[0]]
 
     def _own_name(self, name: str) -> str:
-        """Return the name that the user gave an evaluation; empty if there is none."""
+        """Return the name that the user gave an evaluation, or an empty text."""
         node = self._node(name)
         return str(node.params.get("name") or node.label or "")
 

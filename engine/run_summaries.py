@@ -256,7 +256,7 @@ def _report_facts(log: EventLog, pipelines: RunPipelines, run_id: str) -> dict[s
 
 
 def _report(facts: dict[str, Any]) -> Report | None:
-    """Return the headline that was saved; None if there is none, or it is damaged."""
+    """Return the headline that was saved; None if it is missing or damaged."""
     match facts.get("report"):
         case {"kind": str() as kind, "title": str() as title, "headline": dict() as headline}:
             return Report(kind, title, headline)

@@ -724,16 +724,16 @@ def param_title(param: str, node_type: NodeType) -> str:
             continue
         fields = [model.model_fields[step] for model in models if step in model.model_fields]
         title = next((field.title for field in fields if field.title), "")
-        models = [model for field in fields for model in _models_in(field.annotation)]
+        models = [model for field in fields for model in models_in(field.annotation)]
     return title
 
 
-def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+def models_in(annotation: Any) -> Iterator[type[BaseModel]]:
     """Yield the models in a type such as ``list[A | B]``."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for part in get_args(annotation):
-        yield from _models_in(part)
+        yield from models_in(part)
 
 
 def value_label(value: JsonValue) -> str:

@@ -72,7 +72,7 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: EvaluateParams) -> dic
     positive class does not exist, or if a threshold has no positive class.
     """
     predictions: Predictions = inputs["predictions"]
-    truth, probabilities = _rows_with_truth(predictions)
+    truth, probabilities = rows_with_truth(predictions)
     if params.positive is not None and params.positive not in predictions.classes:
         raise BadInput(
             f"the class '{params.positive}' does not exist; the classes are "
@@ -106,7 +106,7 @@ def columns(
     return {}
 
 
-def _rows_with_truth(predictions: Predictions) -> tuple[np.ndarray, np.ndarray]:
+def rows_with_truth(predictions: Predictions) -> tuple[np.ndarray, np.ndarray]:
     """Return class numbers and probabilities of the rows whose class is known."""
     import pyarrow as pa
 
@@ -138,7 +138,7 @@ def _of_one_class(
     from deepforest import metrics
 
     positive = len(classes) - 1 if params.positive is None else classes.index(params.positive)
-    against_rest = _against_rest(truth, probabilities, positive)
+    against_rest = one_against_rest(truth, probabilities, positive)
     threshold = params.threshold
     if threshold is None:
         best = metrics.best_f1(*against_rest)
@@ -181,6 +181,9 @@ def _of_many_classes(
     matrix = metrics.confusion_matrix(truth, probabilities)
     frequent = np.argsort(-matrix.sum(axis=1), kind="stable")[:MAX_CURVES]
     drawn = [code for code in sorted(frequent.tolist()) if matrix[code].any()]
+    curves = [
+        _curves(classes[code], *one_against_rest(truth, probabilities, code)) for code in drawn
+    ]
     return Report(
         "evaluation",
         name,
@@ -190,9 +193,7 @@ def _of_many_classes(
             "classes": classes,
             "positive": None,
             "threshold_rule": "most probable class",
-            "curves": [
-                _curves(classes[code], *_against_rest(truth, probabilities, code)) for code in drawn
-            ],
+            "curves": curves,
             "confusion": _confusion(matrix, classes, None),
         },
     )
@@ -240,7 +241,7 @@ def _accuracies(matrix: np.ndarray) -> dict[str, float | int | str | None]:
     }
 
 
-def _against_rest(
+def one_against_rest(
     truth: np.ndarray, probabilities: np.ndarray, positive: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the same rows with two classes: 0 for the rest, 1 for the positive class."""

@@ -39,7 +39,7 @@ TARGET_NAMES = ("target", "label", "class", "y")
 
 
 def proposed_target(names: Iterable[str]) -> str | None:
-    """Return the first column that is named like a target, in any case; None if there is none."""
+    """Return the first column that is named like a target, in any case, or None."""
     return next((name for name in names if name.strip().lower() in TARGET_NAMES), None)
 
 

@@ -63,5 +63,5 @@ def _is_plain(arrow_type: pa.DataType) -> bool:
 
 
 def _digest(content: bytes) -> str:
-    """Return a short digest: there are few sets of rows to tell apart."""
+    """Return a short digest: few sets of rows have to be distinguished."""
     return hashlib.blake2b(content, digest_size=8).hexdigest()

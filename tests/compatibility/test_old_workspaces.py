@@ -122,7 +122,8 @@ def test_a_pipeline_of_the_workspace_is_valid_and_exports(name: str, changing: O
 
 def test_the_library_lists_the_pipelines(old: Old):
     entries = Library(Workspace(old.workspace)).entries()
-    assert {entry.id: entry.nodes for entry in entries} == PIPELINES
+    found = {entry.id: len(entry.pipeline.nodes) for entry in entries if entry.pipeline}
+    assert found == PIPELINES
     assert {entry.title for entry in entries} == {row["pipeline"] for row in old.expected["rows"]}
 
 

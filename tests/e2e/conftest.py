@@ -59,6 +59,8 @@ def studio(tab: Studio) -> Iterator[Studio]:
     tab.page.emulate_media(color_scheme="light")
     tab.page.goto("about:blank")
     yield tab
+    # The browser remembers which panels are open; the next test begins with the usual ones.
+    tab.page.evaluate("location.protocol === 'about:' || localStorage.removeItem('sylva-frame')")
     assert tab.page.evaluate("window.hacked") is None
     assert tab.page.get_by_test_id("stException").all_inner_texts() == []
     assert tab.errors == []

@@ -24,6 +24,9 @@ PATIENCE = 60.0
 """Seconds that a busy machine may take for anything."""
 
 
+TWO_FRAMES = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+
+
 def waited(holds: Callable[[], Any], seconds: float) -> bool:
     """Whether it holds within the seconds."""
     try:
@@ -94,8 +97,14 @@ class Tab:
         return self.node(name).locator(f'[data-port="{port}"][data-side="{side}"]')
 
     def box(self, locator: Any) -> dict[str, float]:
-        """Where it is, once it is there: a slow machine may be about to draw it."""
-        return until(locator.bounding_box, what="the drawing of it")
+        """Where it is, once it does not move: the canvas may be bringing it into view."""
+
+        def still() -> dict[str, float] | None:
+            before = locator.bounding_box()
+            self.page.evaluate(TWO_FRAMES)
+            return before if before == locator.bounding_box() else None
+
+        return until(still, what="the drawing of it")
 
     def centre(self, locator: Any) -> tuple[float, float]:
         box = self.box(locator)

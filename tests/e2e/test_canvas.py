@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from engine.pipeline import Node, Note, Pipeline
-from tests.e2e.studio import WIRES, Studio, five_steps, many
+from engine.pipeline import Group, Node, Note, Pipeline
+from engine.pipeline_file import dumps
+from tests.e2e.studio import WIRES, Studio, chain, five_steps, many
 from tests.e2e.tab import ROOT
 from tests.waiting import until
 
@@ -93,7 +94,7 @@ def test_a_connection_is_refused_or_replaces_another_at_the_pointer_and_its_end_
     expect(studio.button("Undo")).to_be_disabled()
 
 
-def test_steps_are_dragged_on_the_grid_boxed_and_moved_by_keys(studio: Studio):
+def test_nodes_are_dragged_on_the_grid_boxed_and_moved_by_keys(studio: Studio):
     studio.begin(five_steps())
     before = studio.document.layout
     still = {name: place for name, place in studio.places().items() if name != "evaluate"}
@@ -119,7 +120,7 @@ def test_steps_are_dragged_on_the_grid_boxed_and_moved_by_keys(studio: Studio):
     studio.saved(lambda pipeline: pipeline.layout == before)
 
 
-def test_steps_are_copied_duplicated_deleted_and_brought_back_by_keys(studio: Studio):
+def test_nodes_are_copied_duplicated_deleted_and_brought_back_by_keys(studio: Studio):
     studio.begin(five_steps())
     studio.click("load-data")
     studio.click("split", modifiers=["Shift"])
@@ -153,7 +154,7 @@ def test_steps_are_copied_duplicated_deleted_and_brought_back_by_keys(studio: St
     wired(studio, WIRES[1:])
 
 
-def test_steps_are_searched_and_added_by_slash_double_click_a_loose_edge_and_a_drop_on_an_output(
+def test_nodes_are_searched_and_added_by_slash_double_click_a_loose_edge_and_a_drop_on_an_output(
     studio: Studio,
 ):
     studio.begin(five_steps())
@@ -171,7 +172,9 @@ def test_steps_are_searched_and_added_by_slash_double_click_a_loose_edge_and_a_d
     studio.pull(
         studio.centre(studio.handle("evaluate.report", "output")), studio.on_stage(420, 600)
     )
-    expect(studio.page.get_by_role("option").first).to_contain_text("Compare")
+    expect(studio.page.locator(".sylva-canvas").get_by_role("option").first).to_contain_text(
+        "Compare"
+    )
     studio.press("Enter")
     studio.saved(lambda pipeline: ("evaluate.report", "compare.reports") in wires_of(pipeline))
 
@@ -192,7 +195,7 @@ def test_a_connection_is_drawn_by_keyboard_alone(studio: Studio):
     studio.press("e")
     field, options = (
         studio.page.get_by_role("combobox", name="Connect"),
-        studio.page.get_by_role("option"),
+        studio.page.locator(".sylva-canvas").get_by_role("option"),
     )
     expect(field).to_be_focused()
     expect(options).to_have_count(3)
@@ -238,7 +241,7 @@ def test_a_long_pipeline_opens_at_its_start_is_walked_by_tab_and_is_the_same_aft
 ):
     studio.begin(many(12, 15))
     level = studio.button("Zoom to 100 %")
-    expect(level).to_have_text("75 %")
+    expect(level).to_have_text("90 %")
     assert is_on_stage(studio, "split-0") and not is_on_stage(studio, "split-6")
     studio.node("split-0").focus()
     for _ in range(40):
@@ -267,10 +270,12 @@ def test_a_long_pipeline_opens_at_its_start_is_walked_by_tab_and_is_the_same_aft
     studio.saved(lambda pipeline: "mart" not in pipeline.nodes)
 
 
-def test_three_hundred_steps_open_as_a_whole_and_one_is_dragged(studio: Studio):
+def test_three_hundred_nodes_open_at_their_beginning_and_one_is_dragged(studio: Studio):
     studio.begin(many(300, 15))
     expect(studio.page.locator(".react-flow__node")).to_have_count(300)
-    assert is_on_stage(studio, "split-0") and is_on_stage(studio, "split-299")
+    assert is_on_stage(studio, "split-0") and not is_on_stage(studio, "split-299")
+    studio.button("Fit").click()
+    until(lambda: is_on_stage(studio, "split-299"), what="all in view")
     before = studio.document.layout
     x, y = studio.centre(studio.node("split-100"))
     studio.pull((x, y), (x + 60, y + 45))
@@ -345,7 +350,7 @@ OVERTAKEN = """async (address) => {
     const canvas = (await import(address)).default;
     const place = document.body.appendChild(document.createElement("div"));
     place.innerHTML = '<div class="sylva-canvas-root"></div>';
-    const empty = {nodes: {}, edges: [], layout: {}, notes: []};
+    const empty = {nodes: {}, edges: [], layout: {}, notes: [], groups: []};
     const data = {
         pipeline: "p", epoch: 1, document: empty, taken: null, types: {}, rules: {},
         categories: [], states: {}, problems: [], height: 300,
@@ -371,13 +376,70 @@ def test_a_rerun_that_was_overtaken_leaves_the_canvas_in_place(studio: Studio):
     assert studio.page.evaluate(OVERTAKEN, address) == [1, 1, 0]
 
 
-def test_the_canvas_does_not_fade_while_python_works_and_the_overview_makes_room(studio: Studio):
+def test_the_canvas_does_not_fade_while_python_works_and_has_an_overview_only_if_needed(
+    studio: Studio,
+):
     studio.begin(five_steps())
     home = studio.page.locator(".stElementContainer:has(.sylva-canvas)").first
     assert home.evaluate("home => home.style.getPropertyPriority('opacity')") == "important"
     overview = studio.page.locator(".react-flow__minimap")
-    expect(overview).to_be_visible()
-    studio.page.set_viewport_size({"width": 980, "height": 700})
+    assert overview.count() == 0
+    zoom_in = studio.button("Zoom in")
+    studio.click_until(zoom_in, lambda: overview.count() == 1, "the overview")
+    stage, drawn = studio.box(studio.page.locator(".stage")), studio.box(overview)
+    assert drawn["x"] + drawn["width"] <= stage["x"], "it covers no node"
+    studio.button("Fit").click()
     expect(overview).to_have_count(0)
-    studio.page.set_viewport_size({"width": 1440, "height": 1000})
-    expect(overview).to_be_visible()
+
+
+PUT_INTO_TRANSFER = """text => {
+    const transfer = new DataTransfer();
+    transfer.items.add(new File([text], "mine.json", {type: "application/json"}));
+    return transfer;
+}"""
+
+
+def test_nodes_connect_themselves_are_renamed_bypassed_and_grouped_and_a_file_is_dropped(
+    studio: Studio,
+):
+    studio.begin(chain(("load-data", {"source": "sample:wine"})))
+    studio.click("load-data")
+    selected(studio, "load-data")
+    studio.page.locator('[data-node-type="split"]').dblclick()
+    wired(studio, [("load-data.table", "split.table")])
+    selected(studio, "split")
+    plain = studio.document
+
+    name = studio.page.locator(".title-field")
+    studio.press("F2")
+    studio.write(name, "Two parts")
+    studio.press("Enter")
+    studio.press("b")
+    studio.saved(lambda pipeline: pipeline.nodes["split"].bypass)
+    assert studio.document.nodes["split"].label == "Two parts"
+    expect(studio.node("split")).to_contain_text("bypassed")
+
+    studio.press("Control+a")
+    studio.press("Control+g")
+    studio.write(name, "Data")
+    studio.press("Enter")
+    group = Group(title="Data", nodes=("load-data", "split"))
+    studio.saved(lambda pipeline: pipeline.groups == (group,))
+    studio.button("Collapse group Data").click()
+    studio.saved(lambda pipeline: pipeline.groups[0].collapsed)
+    expect(studio.node("split")).to_have_count(0)
+    studio.shoot("collapsed group")
+
+    # Of the title, the group, the bypass and the name, too.
+    studio.press("Control+z", times=5)
+    studio.saved(lambda pipeline: pipeline == plain)
+    expect(studio.node("split")).to_be_visible()
+    studio.press("Control+Shift+z")
+    studio.saved(lambda pipeline: pipeline.nodes["split"].label == "Two parts")
+
+    before = studio.pipeline
+    file = studio.page.evaluate_handle(PUT_INTO_TRANSFER, dumps(five_steps()))
+    studio.page.locator(".stage").dispatch_event("drop", {"dataTransfer": file})
+    until(lambda: studio.pipeline != before, what="the dropped pipeline")
+    expect(studio.page.locator(".react-flow__node")).to_have_count(5)
+    assert studio.document.nodes == five_steps().nodes

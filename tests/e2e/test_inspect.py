@@ -19,6 +19,9 @@ playwright = pytest.importorskip("playwright.sync_api", reason="playwright is no
 expect = playwright.expect
 
 ROWS = 600
+NEXT_FRAME = (
+    "() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))"
+)
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +79,8 @@ def brush(studio: Studio, canvas: Any) -> int:
             (box["x"] + 3, box["y"] + 3),
             (box["x"] + box["width"] / 2, box["y"] + box["height"] - 3),
         )
+        # The end of the drag is drawn with the next frame.
+        studio.page.evaluate(NEXT_FRAME)
         return marked(maps)
 
     return until(dragged, what="marked rows")

@@ -8,7 +8,7 @@ import pytest
 
 from engine.node_types import load_catalog
 from engine.pipeline import Edge, Node, NodeSettings, Pipeline, Sweep
-from engine.pipeline_diff import changes
+from engine.pipeline_diff import changes, settings_of
 from tests.ui.studio.compare.lab import pipeline
 
 
@@ -36,8 +36,8 @@ def forest(**params: Any) -> Pipeline:
             forest(learners=[{"kind": "mart"}, {"kind": "mart", "trees": 5}]),
             forest(learners=[{"kind": "mart"}]),
             [
-                ("Base learners · 2 · kind", "mart", "–"),
-                ("Base learners · 2 · trees", "5", "–"),
+                ("Base learners 2: Kind", "MART", "–"),
+                ("Base learners 2: Trees", "5", "–"),
             ],
         ),
         (mart(odd={"low": 1}), mart(odd={"low": 2}), [("odd.low", "1", "2")]),
@@ -45,12 +45,12 @@ def forest(**params: Any) -> Pipeline:
         (
             mart(trees=5),
             Pipeline(name="y", nodes={"m": Node(type="mlp")}),
-            [("Type", "mart", "mlp")],
+            [("Type", "MART", "Neural network")],
         ),
         (
             Pipeline(name="x", nodes={"m": Node(type="mart", settings=NodeSettings(retries=3))}),
             mart(),
-            [("retries", "3", "–")],
+            [("Retries", "3", "–")],
         ),
         (
             Pipeline(name="x", nodes={"m": Node(type="mart", bypass=True)}),
@@ -85,15 +85,15 @@ def test_a_sweep_is_told_in_words(sweep: dict[str, Any], words: str) -> None:
         name="x", nodes={"m": Node(type="deep-forest", sweep=Sweep.model_validate(sweep))}
     )
     rows = changes({"A": swept, "B": forest()}, load_catalog())
-    assert rows == [{"Node": "Deep forest (m)", "Setting": "Sweep", "A": words, "B": "–"}]
+    assert rows == [{"Node": "Deep forest", "Setting": "Sweep", "A": words, "B": "–"}]
 
 
-def test_a_node_is_named_by_its_label_and_its_id() -> None:
+def test_a_node_is_named_by_its_label() -> None:
     labelled = Pipeline(
         name="x", nodes={"m": Node(type="mart", label="Boosted", params={"trees": 2})}
     )
     rows = changes({"A": labelled, "B": mart()}, load_catalog())
-    assert rows == [{"Node": "Boosted (m)", "Setting": "Trees", "A": "2", "B": "100"}]
+    assert rows == [{"Node": "Boosted", "Setting": "Trees", "A": "2", "B": "100"}]
 
 
 def test_another_wire_is_a_difference() -> None:
@@ -102,7 +102,12 @@ def test_another_wire_is_a_difference() -> None:
     other = one.model_copy(update={"edges": (*edges, Edge.between("load.table", "m.table"))})
     rows = changes({"A": one, "B": other}, load_catalog())
     assert rows == [
-        {"Node": "MART (m)", "Setting": "Input table", "A": "split.train", "B": "load.table"}
+        {
+            "Node": "MART",
+            "Setting": "Training rows",
+            "A": "Split: Training rows",
+            "B": "Load data: Table",
+        }
     ]
 
 
@@ -122,4 +127,48 @@ def test_a_type_that_is_not_installed_is_told_as_it_is_written() -> None:
         Pipeline(name="x", nodes={"a": Node(type="no-such", params={"b": b})}) for b in (1, 2)
     )
     rows = changes({"A": one, "B": other}, load_catalog())
-    assert rows == [{"Node": "no-such (a)", "Setting": "b", "A": "1", "B": "2"}]
+    assert rows == [{"Node": "no-such", "Setting": "b", "A": "1", "B": "2"}]
+
+
+def renamed(document: Pipeline, **names: str) -> Pipeline:
+    """The same pipeline with other ids."""
+    edges = []
+    for edge in document.edges:
+        ends = [f"{names.get(end.node, end.node)}.{end.port}" for end in (edge.source, edge.target)]
+        edges.append(Edge.between(*ends))
+    nodes = {names.get(name, name): node for name, node in document.nodes.items()}
+    return Pipeline(name=document.name, nodes=nodes, edges=tuple(edges))
+
+
+def test_nodes_are_matched_by_label_and_place_and_not_by_id() -> None:
+    one = pipeline(a="mart", b="random-forest")
+    assert changes({"A": one, "B": renamed(one, a="b", b="a")}, load_catalog()) == []
+    first, second = Node(type="mart", label="First"), Node(type="mart", label="Second")
+    two = Pipeline(name="x", nodes={"a": first, "b": second})
+    more = second.model_copy(update={"params": {"trees": 7}})
+    swapped = Pipeline(name="x", nodes={"a": more, "b": first})
+    assert changes({"A": two, "B": swapped}, load_catalog()) == [
+        {"Node": "Second", "Setting": "Trees", "A": "100", "B": "7"}
+    ]
+
+
+def test_a_node_of_another_type_in_the_same_place_is_one_change() -> None:
+    one, other = pipeline(m="mart"), pipeline(x="random-forest")
+    rows = changes({"A": one, "B": other}, load_catalog())
+    assert [(row["Setting"], row["A"], row["B"]) for row in rows] == [
+        ("Type", "MART", "Random forest")
+    ]
+
+
+def test_settings_are_in_the_words_of_the_form() -> None:
+    nodes = {
+        "a": Node(type="load-data", params={"source": "sample:digits"}),
+        "b": Node(type="deep-forest", params={"learners": [{"kind": "mart", "trees": 5}]}),
+    }
+    document = Pipeline(name="x", nodes=nodes)
+    named = settings_of("a", document, load_catalog(), source_title=lambda name: "Digits")
+    assert list(named.values()) == ["Digits"]
+    assert settings_of("b", document, load_catalog()) == {
+        "Base learners 1: Kind": "MART",
+        "Base learners 1: Trees": "5",
+    }

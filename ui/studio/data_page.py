@@ -26,7 +26,7 @@ from nodes.load_data import preview_params
 from ui.studio import links
 from ui.studio.new_pipelines import pipeline_for
 from ui.studio.previews.tables import show_rows_and_columns
-from ui.studio.screen_text import plain, time_of_day
+from ui.studio.screen_text import plain, source_title, time_of_day
 from ui.studio.session import studio
 from ui.studio.upload import choose_file_format, draw_upload, file_format_of
 from ui.studio.widgets import (
@@ -129,7 +129,7 @@ def _draw_table(source: str) -> None:
 
     ``source`` is the name of the file in the data folder, or ``sample:NAME``.
     """
-    st.subheader(plain(source), anchor=False)
+    st.subheader(plain(source_title(source)), anchor=False)
     try:
         version = _version_of(source)
     except BadInput as problem:

@@ -4,6 +4,8 @@
 - ``StudioPages``       answers requests for pages, with our own head in Streamlit's HTML
 - ``redraw_after_late_requests``  keep a page that was left from emptying the next one
 - ``component``         a component of ours, registered with the running app
+- ``text_font``         the address of Streamlit's font, for a page in a frame
+- ``StreamlitAPIException``  what Streamlit raises for a component without its files
 - ``DeltaGenerator``, ``TabContainer``, ``UploadedFile``, ``ComponentRenderer``  types
 
 ``pyproject.toml`` allows one minor version of Streamlit. Before that bound is raised, run
@@ -33,6 +35,7 @@ from streamlit.components.v2.manifest_scanner import ComponentConfig, ComponentM
 from streamlit.components.v2.types import ComponentRenderer
 from streamlit.delta_generator import DeltaGenerator
 from streamlit.elements.lib.mutable_tab_container import TabContainer
+from streamlit.errors import StreamlitAPIException
 from streamlit.file_util import get_static_dir
 from streamlit.runtime.scriptrunner.script_runner import ScriptRunner
 from streamlit.runtime.scriptrunner_utils.script_requests import RerunData
@@ -42,6 +45,7 @@ from streamlit.runtime.uploaded_file_manager import UploadedFile
 __all__ = [
     "ComponentRenderer",
     "DeltaGenerator",
+    "StreamlitAPIException",
     "StudioPages",
     "TabContainer",
     "UploadedFile",
@@ -49,6 +53,7 @@ __all__ = [
     "page_html",
     "redraw_after_late_requests",
     "serve",
+    "text_font",
 ]
 
 PAGE_PATH = re.compile(r"/[\w-]*")
@@ -108,6 +113,13 @@ def page_html() -> str:
     head = (Path(__file__).parent / "assets" / "head.html").read_text(encoding="utf-8")
     html = html.replace("<title>Streamlit</title>", "<title>Sylva</title>")
     return html.replace("<head>", f"<head>\n{head}", 1)
+
+
+@cache
+def text_font() -> str:
+    """Return the address of the font of texts; empty if Streamlit does not have it."""
+    fonts = Path(get_static_dir()).glob("static/media/SourceSansVF-Upright.*.woff2")
+    return next((f"/static/media/{font.name}" for font in fonts), "")
 
 
 def redraw_after_late_requests() -> None:

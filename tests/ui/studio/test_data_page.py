@@ -59,6 +59,7 @@ def test_an_empty_workspace_says_where_files_go_and_offers_the_samples(studio: S
 def test_a_sample_is_one_click_away_with_its_own_target(studio: Studio):
     test = press(at(), "Wine")
     assert not test.exception
+    assert [title.value for title in test.subheader] == ["Data", "Wine (sample)"]
     assert "178 rows × 14 columns" in words(test)
     assert next(box for box in test.selectbox if box.label == "Target").value == "grower"
     classes = test.dataframe[0].value
@@ -77,6 +78,14 @@ def test_a_target_stays_when_the_page_is_loaded_again_and_goes_with_the_file(stu
     other = press(again, "Wine")
     assert "target" not in other.query_params
     assert next(box for box in other.selectbox if box.label == "Target").value == "grower"
+
+
+def test_a_column_that_is_named_like_a_target_is_proposed(studio: Studio):
+    (studio.workspace.data / "a.csv").write_text("age,Label,pay\n" + "1,a,x\n2,b,y\n" * 20)
+    test = at("a.csv")
+    assert next(box for box in test.selectbox if box.label == "Target").value == "Label"
+    assert test.dataframe[1].value["Class"].tolist() == ["a", "b"]
+    assert not next(button for button in test.button if button.key == "data-use").disabled
 
 
 def test_a_target_of_the_address_that_is_no_column_is_passed_over(studio: Studio):

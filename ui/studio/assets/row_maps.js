@@ -77,7 +77,9 @@ class Maps {
     this.legend = make("div", "legend");
     this.views = this.table.groups.map(() => new View(this));
     this.panels = [];
-    const groups = make("div", "groups");
+    const { columns, stacked } = arranged(this.data.groups.map((group) => group.layers.length));
+    const groups = make("div", stacked ? "groups stacked" : "groups");
+    groups.style.setProperty("--columns", columns);
     groups.append(...this.data.groups.map((group, at) => this.group(group, at)));
     this.chosen = make("div", "chosen");
     this.tip = make("div", "tip");
@@ -95,7 +97,6 @@ class Maps {
       title.textContent = group.title;
       box.append(title);
     }
-    grid.style.setProperty("--columns", columnsFor(group.layers.length, this.data.groups.length));
     group.layers.forEach((layer, number) => {
       if (layer.dropped) return grid.append(droppedBox(layer));
       const panel = new Panel(this, layer, this.table.groups[at], number, this.views[at]);
@@ -375,7 +376,7 @@ class Panel {
   paintRows(ink, sharp) {
     const { marked, hovered } = this.maps, { style, index } = this, stamps = new Map();
     // Enlarged maps have room for larger dots.
-    const dot = (index.length > 2000 ? DOT : DOT * 1.35) * Math.min(2, Math.sqrt(this.view.scale));
+    const dot = (index.length > 2000 ? DOT : DOT * 1.35) * Math.min(1.6, this.view.scale ** 0.25);
     const stamp = (point, radius, alpha) => {
       const at = this.place(point);
       if (!this.isSeen(at)) return;
@@ -415,10 +416,18 @@ class Panel {
   }
 }
 
-// How many maps are side by side: few of them in one line, many in lines of equal length.
+// How many maps a group has side by side, and whether groups are one above the other: with many maps, so that
+// the maps of one layer are in one column.
 
-export function columnsFor(panels, groups) {
-  if (groups > 1) return Math.min(2, panels);
+export function arranged(panels) {
+  const most = Math.max(...panels);
+  if (panels.length > 1 && most <= 2) return { columns: most, stacked: false };
+  return { columns: columnsFor(most), stacked: panels.length > 1 };
+}
+
+// Few maps are in one line, many in lines of about equal length.
+
+export function columnsFor(panels) {
   if (panels <= 5) return panels;
   return panels <= 6 ? 3 : 4;
 }
@@ -534,7 +543,7 @@ function drawPicture(canvas, pictures, row, height) {
 // Files
 
 function savePng(maps) {
-  const side = 480, columns = columnsFor(maps.panels.length, 1), sharp = 2, head = 56;
+  const side = 480, columns = columnsFor(maps.panels.length), sharp = 2, head = 56;
   const sheet = document.createElement("canvas");
   sheet.width = columns * side * sharp;
   sheet.height = Math.ceil(maps.panels.length / columns) * (side + head) * sharp;
@@ -555,7 +564,7 @@ function savePng(maps) {
 }
 
 function saveSvg(maps) {
-  const side = maps.panels[0].size, columns = columnsFor(maps.panels.length, 1), head = 56, parts = [];
+  const side = maps.panels[0].size, columns = columnsFor(maps.panels.length), head = 56, parts = [];
   const height = Math.ceil(maps.panels.length / columns) * (side + head);
   const looks = getComputedStyle(maps.root), ground = looks.getPropertyValue("--st-background-color") || "white";
   parts.push(`<rect width="100%" height="100%" fill="${ground}"/>`);

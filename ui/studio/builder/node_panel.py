@@ -238,7 +238,7 @@ def _name_and_limits(opened: OpenPipeline, name: str, node: Node, node_type: Nod
             max_chars=200,
             help="The name that the canvas shows for this node.",
             on_change=_set_label,
-            args=(opened, name, f"{key}/label/{node.label}"),
+            args=(opened, name, f"{key}/label/{node.label}", node.label),
         )
         for field, (least, most) in LIMITS.items():
             value = getattr(node.settings, field)
@@ -252,20 +252,30 @@ def _name_and_limits(opened: OpenPipeline, name: str, node: Node, node_type: Nod
                 placeholder="as the run says",
                 help=NodeSettings.model_fields[field].description,
                 on_change=_set_setting,
-                args=(opened, name, field, widget_key),
+                args=(opened, name, field, widget_key, value),
             )
         st.caption(f"In the file: `{name}`, of type {node_type.name}")
 
 
-def _set_label(opened: OpenPipeline, name: str, key: str) -> None:
-    """Save the label of a node."""
+# A request that the browser has sent just before a field was replaced still has that field.
+# Streamlit has forgotten its value by then, and takes the one that it showed for a new one.
+
+
+def _set_label(opened: OpenPipeline, name: str, key: str, shown: str) -> None:
+    """Save the label of a node, if it is not the one that the field showed."""
     label = st.session_state[key].strip()
+    if label == shown:
+        return
     opened.try_edit(lambda pipeline: set_label(pipeline, name, label))
 
 
-def _set_setting(opened: OpenPipeline, name: str, field: str, key: str) -> None:
+def _set_setting(
+    opened: OpenPipeline, name: str, field: str, key: str, shown: float | None
+) -> None:
     """Save one limit of a node; an empty field removes it."""
     value = st.session_state[key]
+    if value == shown:
+        return
     # Another tab may have set another of the limits.
     opened.refresh()
     settings = opened.pipeline.nodes[name].settings.model_dump()

@@ -51,12 +51,17 @@ EXAMPLE_READY = (
     "Your first pipeline is an example: a deep forest that has learned handwritten digits. Click "
     "it to see the results on its graph, or press Inspect to look inside its layers."
 )
+EXAMPLE_STOPPED = (
+    "Your first pipeline is an example: a deep forest that learns handwritten digits. It is not "
+    "trained yet. Open it and press Run or Retry."
+)
 FIVE_STEPS = """
 1. Drag **Load data** from the list on the left onto the canvas. Choose a table in its form, or
    upload your own.
-2. Drag **Split** beside it, and draw a line from *Table* to *Table*.
-3. Drag **Deep forest** and connect *Training rows* with it. Choose learners, or keep the preset.
-4. Drag **Predict** and connect *Model* and *Test rows* with it. Then connect **Evaluate** after it.
+2. Drag **Split** beside it. It connects itself.
+3. Drag **Deep forest**, and draw a line from *Training rows* to it. Choose learners, or keep the
+   preset.
+4. Drag **Predict**, and draw a line from *Test rows* to it. Then drag **Evaluate**.
 5. Press **Run**. Click a finished node to see its output.
 """
 STYLE = Path(__file__).parents[1] / "assets" / "pipelines.css"
@@ -178,7 +183,12 @@ def _say_what_is_here(entries: list[Entry], runs: Mapping[str, RunSummary], word
         st.caption("No pipelines yet. Create an empty one, or open an example.")
     elif len(entries) == 1 and not words and is_new(studio().runs):
         run = runs.get(entries[0].id)
-        st.caption(EXAMPLE_READY if run and run.state == "done" else EXAMPLE_RUNS)
+        if run is not None and run.live:
+            st.caption(EXAMPLE_RUNS)
+        elif run is not None and run.state == "done":
+            st.caption(EXAMPLE_READY)
+        else:
+            st.caption(EXAMPLE_STOPPED)
 
 
 def _card(library: Library, entry: Entry, run: RunSummary | None) -> None:
@@ -221,7 +231,8 @@ def _last_run(pipeline: Pipeline, run: RunSummary | None) -> None:
         return
     what, figure = headline(run.report) if run.report else ("", "")
     badge = f":{tone(run.state).badge}-badge[{state_label(run.state)}]"
-    st.markdown(" ".join(part for part in (badge, f"**{plain(figure)}**", plain(what)) if part))
+    figure = f"**{plain(figure)}**" if figure else ""
+    st.markdown(" ".join(part for part in (badge, figure, plain(what)) if part))
 
 
 def _fraction(state: RunState) -> float:

@@ -1,11 +1,12 @@
 """A leaderboard of evaluations, from any run.
 
 - ``EvaluationFigures``  what a leaderboard needs of an evaluation, without its curves
-- ``Line``               one evaluation of one run
+- ``Line``               one result: an evaluation, and the runs that have it
 - ``Evaluations``        the evaluations of many runs, each read once
+- ``SameRows``, ``groups_of``  the lines with the same test rows: only those can be compared
+- ``folded``             the lines without repeats of a cached result
 - ``measures_of``, ``first_measure``, ``ranked``  what the lines can be ranked by, and in that order
 - ``measure_title``      the name of a measure for these lines
-- ``data_names``         which lines evaluated the same rows: only those can be compared
 - ``names_of``           a short, unique name for each line
 - ``board_rows``         the lines as a table, on screen or in a file
 - ``inspectable_node``   the node of a run that Inspect can show
@@ -15,20 +16,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 from deepforest.metrics import METRIC_INFO, lower_is_better, title_among
 from engine.events import RunRow
 from engine.graph import model_behind
-from engine.pipeline import Node, Pipeline
+from engine.pipeline import Pipeline
+from engine.pipeline_diff import settings_of
 from engine.run_state import RunState
 from engine.runs import Runs
 from engine.store import Artifact
+from engine.sweeps import param_title
 from engine.text import clock, counted, readable
 from engine.values import Report
+from nodes.data.row_identity import same_rows
 from ui.studio.inspect.forest_source import FOREST, INSPECTION
 from ui.studio.plots.style import number
+from ui.studio.screen_text import time_of_day
 
 LONGEST_NAME = 60
 UNKNOWN = "unknown"
@@ -45,6 +50,8 @@ class EvaluationFigures:
     positive: str | None
     counts: tuple[tuple[str, int], ...]
     """How many rows each class has."""
+    test_rows: Mapping[str, Any] | None = None
+    """What identifies the rows; older evaluations do not have it."""
 
     @classmethod
     def of(cls, report: Report) -> EvaluationFigures:
@@ -64,16 +71,20 @@ class EvaluationFigures:
             tuple(map(str, report.data.get("classes") or ())),
             None if positive is None else str(positive),
             tuple((str(row.get("class")), int(row.get("rows") or 0)) for row in report.rows),
+            _checked_rows(report.data.get("test_rows")),
         )
 
-    @property
-    def data(self) -> tuple[Any, ...]:
-        """Return what identifies the evaluated rows.
+    def has_rows_of(self, other: EvaluationFigures) -> bool:
+        """Return whether another evaluation has the same test rows and the same positive class.
 
-        It is equal if two evaluations have as many rows of each class and the same positive class.
-        A report does not have the rows themselves.
+        Where an evaluation does not identify its rows, the number of rows of each class counts.
         """
-        return self.rows, self.classes, self.positive, self.counts
+        own = self.rows, self.classes, self.positive, self.counts
+        if own != (other.rows, other.classes, other.positive, other.counts):
+            return False
+        if self.test_rows is None or other.test_rows is None:
+            return True
+        return same_rows(self.test_rows, other.test_rows)
 
     @property
     def data_words(self) -> str:
@@ -84,20 +95,34 @@ class EvaluationFigures:
         return f"{rows}, {counted(len(self.classes), 'class', 'classes')}"
 
 
+def _checked_rows(stored: Any) -> Mapping[str, Any] | None:
+    """Return what identifies test rows, if a report has it in the form of this version."""
+    match stored:
+        case {"classes": str(), "columns": dict()}:
+            return dict(stored)
+    return None
+
+
 @dataclass(frozen=True)
 class Line:
-    """One evaluation of one run: a line of the leaderboard."""
+    """One result: a line of the leaderboard. The run is the newest that has it."""
 
     run: str
     pipeline: str
     started: float
     node: str
+    name: str
+    """The label of the evaluation, or of its model."""
     model: str
     """The title of the model's node type, and its preset."""
     evaluation: EvaluationFigures
     output: Artifact
     inspect: str | None = None
     """The node of the run that Inspect can show."""
+    predictions: Artifact | None = None
+    """What was evaluated, if it is still stored."""
+    repeats: tuple[Line, ...] = ()
+    """The same result in earlier runs."""
 
     @property
     def key(self) -> str:
@@ -141,17 +166,37 @@ def ranked(lines: Iterable[Line], measure: str) -> list[Line]:
     return sorted(lines, key=rank)
 
 
-def data_names(lines: Iterable[Line]) -> dict[str, str]:
-    """Return what each line evaluated, by the key of the line.
+class SameRows(NamedTuple):
+    """The lines that were evaluated on the same rows."""
 
-    Each set of rows gets a letter: ``A: 594 rows, 10 classes``.
+    letter: str
+    lines: list[Line]
+
+    @property
+    def title(self) -> str:
+        """Return the rows in words: ``A: 594 rows, 10 classes``."""
+        return f"{self.letter}: {self.lines[0].evaluation.data_words}"
+
+
+def groups_of(lines: Iterable[Line]) -> list[SameRows]:
+    """Return the lines by their test rows, in the order of the lines.
+
+    Letters go by age: those of older runs stay when newer runs are added.
     """
-    letters: dict[tuple[Any, ...], str] = {}
-    names = {}
-    for line in lines:
-        letter = letters.setdefault(line.evaluation.data, _letter(len(letters)))
-        names[line.key] = f"{letter}: {line.evaluation.data_words}"
-    return names
+    groups: list[SameRows] = []
+    lines = list(lines)
+    for line in sorted(lines, key=lambda each: each.started):
+        found = next(
+            (each for each in groups if each.lines[0].evaluation.has_rows_of(line.evaluation)), None
+        )
+        if found is None:
+            found = SameRows(_letter(len(groups)), [])
+            groups.append(found)
+        found.lines.append(line)
+    place = {line.key: number for number, line in enumerate(lines)}
+    for group in groups:
+        group.lines.sort(key=lambda each: place[each.key])
+    return groups
 
 
 def _letter(number: int) -> str:
@@ -161,37 +206,53 @@ def _letter(number: int) -> str:
     return (_letter(before - 1) if before else "") + chr(ord("A") + last)
 
 
-def alike(lines: Sequence[Line], most: int) -> list[Line]:
-    """Return at most ``most`` lines that evaluated the same rows as the first line.
+def folded(lines: Iterable[Line]) -> list[Line]:
+    """Return one line for each result: those of a cached result, or of the same predictions.
 
-    Lines of other rows cannot be compared with it, however good their figures are.
+    The newest run stands for all. The names must agree: a label tells results apart.
     """
-    return [line for line in lines if line.evaluation.data == lines[0].evaluation.data][:most]
+    newest: dict[tuple[object, ...], Line] = {}
+    for line in sorted(lines, key=lambda each: -each.started):
+        result = line.predictions.digest if line.predictions else line.output.digest
+        # The same predictions may have been evaluated at another threshold.
+        key = line.name, result, tuple(line.evaluation.measures.items())
+        if key in newest:
+            kept = newest[key]
+            newest[key] = replace(kept, repeats=(*kept.repeats, line))
+        else:
+            newest[key] = line
+    return list(newest.values())
 
 
 def names_of(lines: Sequence[Line]) -> list[str]:
     """Return a name for each line that is unique among them, and as short as possible.
 
-    It is the title of the evaluation. Where titles are equal, the run is added, and then the node.
+    It is the label. Where labels are equal, the pipeline is added, then the time, then a number.
     """
-    plain = [line.evaluation.title for line in lines]
-    # The id of a run begins with its date; the rest is unique for the day.
-    with_run = [f"{line.evaluation.title} · {line.run[9:] or line.run}" for line in lines]
-    whole = [f"{name} · {line.node}" for name, line in zip(with_run, lines, strict=True)]
-    once, once_in_run = Counter(plain), Counter(with_run)
-    names = []
-    for short, longer, full in zip(plain, with_run, whole, strict=True):
-        if once[short] == 1:
-            names.append(short)
-        elif once_in_run[longer] == 1:
-            names.append(longer)
-        else:
-            names.append(full)
+    names = [line.name for line in lines]
+    for more in (lambda line: line.pipeline, lambda line: time_of_day(line.started)):
+        names = _with_differing_words(names, [more(line) for line in lines])
+    seen = Counter[str]()
+    for index, name in enumerate(names):
+        seen[name] += 1
+        if seen[name] > 1:
+            names[index] = f"{name} ({seen[name]})"
     return names
 
 
-def board_rows(lines: Sequence[Line], data: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return the lines as rows of plain values.
+def _with_differing_words(names: list[str], more: list[str]) -> list[str]:
+    """Return the names; those that are equal get more words, if these differ among them."""
+    words: dict[str, set[str]] = {}
+    for name, word in zip(names, more, strict=True):
+        words.setdefault(name, set()).add(word)
+    longer = []
+    for name, word in zip(names, more, strict=True):
+        longer.append(f"{name} · {word}" if len(words[name]) > 1 else name)
+    return longer
+
+
+def board_rows(lines: Sequence[Line], data: str) -> list[dict[str, Any]]:
+    """Return the lines as rows of plain values; ``data`` are their test rows in words.
 
     Each row has every measure that any line has, so that all rows have the same columns.
     """
@@ -200,11 +261,12 @@ def board_rows(lines: Sequence[Line], data: Mapping[str, str]) -> list[dict[str,
     for rank, line in enumerate(lines, start=1):
         row: dict[str, Any] = {
             "rank": rank,
-            "evaluation": line.evaluation.title,
-            "started": clock(line.started),
+            "evaluation": line.name,
             "model": line.model,
             "pipeline": line.pipeline,
-            "data": data[line.key],
+            "started": clock(line.started),
+            "runs": 1 + len(line.repeats),
+            "data": data,
         }
         row |= {name: line.evaluation.measures.get(name) for name in shown}
         rows.append(row | {"run": line.run, "node": line.node})
@@ -224,6 +286,17 @@ def inspectable_node(pipeline: Pipeline, state: RunState, model: str | None) -> 
         readers = [edge.target.node for edge in pipeline.edges if edge.source.node == model]
         return next((name for name in readers if name in inspections), model)
     return next(iter([*inspections, *forests]), None)
+
+
+def evaluated_output(pipeline: Pipeline, state: RunState, node: str) -> Artifact | None:
+    """Return the predictions that a node of a run evaluated."""
+    for edge in pipeline.edges:
+        source = state.nodes.get(edge.source.node)
+        if edge.target.node == node and source and edge.source.port in source.outputs:
+            output = Artifact.from_dict(source.outputs[edge.source.port])
+            if output.type == "predictions":
+                return output
+    return None
 
 
 class Evaluations:
@@ -281,21 +354,36 @@ class Evaluations:
     ) -> Line:
         """Return the line of one evaluation, with its model and what Inspect can show."""
         planned = self._runs.planned_pipeline(row)
-        title, inspect = UNKNOWN, None
+        title, inspect, predictions = UNKNOWN, None, None
         if planned:
             pipeline = planned.pipeline
             model = model_behind(pipeline, self._runs.catalog, node)
-            title = self._title(pipeline.nodes[model]) if model else UNKNOWN
+            title = self._title(pipeline, model) if model else UNKNOWN
             inspect = inspectable_node(pipeline, state, model)
-        started = state.started or row.created
-        return Line(row.id, readable(row.name), started, node, title, evaluation, artifact, inspect)
+            predictions = evaluated_output(pipeline, state, node)
+        return Line(
+            row.id,
+            readable(row.name),
+            state.started or row.created,
+            node,
+            readable(self._runs.names(row).get(node) or evaluation.title, LONGEST_NAME),
+            title,
+            evaluation,
+            artifact,
+            inspect,
+            predictions,
+        )
 
-    def _title(self, node: Node) -> str:
-        """Return ``Deep forest, mddf``: runs of one pipeline often differ in the preset only."""
-        catalog = self._runs.catalog
-        title = catalog[node.type].title if node.type in catalog else UNKNOWN
-        preset = node.params.get("preset")
-        return readable(f"{title}, {preset}") if preset and preset != "default" else title
+    def _title(self, pipeline: Pipeline, name: str) -> str:
+        """Return ``Deep forest, mdDF``: runs of one pipeline often differ in the preset only."""
+        catalog, node = self._runs.catalog, pipeline.nodes[name]
+        node_type = catalog.get(node.type)
+        if node_type is None:
+            return UNKNOWN
+        if node.params.get("preset") in (None, "default"):
+            return node_type.title
+        preset = settings_of(name, pipeline, catalog).get(param_title("preset", node_type), "")
+        return ", ".join(filter(None, (node_type.title, preset)))
 
     def _evaluation(self, artifact: Artifact) -> EvaluationFigures | None:
         """Return the figures of a report; None for other kinds, and for damaged ones."""

@@ -6,26 +6,30 @@ compared.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 from zlib import crc32
 
 import streamlit as st
 
-from deepforest.metrics import METRIC_INFO, lower_is_better, metric_title
+from deepforest.metrics import METRIC_INFO, format_metric, lower_is_better, metric_title
 from engine.errors import SylvaError
 from engine.events import RunRow
 from engine.pipeline_diff import changes
 from engine.text import clock, counted, readable
-from engine.values import Report
+from engine.values import Predictions, Report
+from nodes.models.uncertainty import Difference, difference, interval
 from ui.studio import links, plots
 from ui.studio.compare.leaderboard import (
     Evaluations,
     Line,
-    alike,
+    SameRows,
     board_rows,
-    data_names,
     first_measure,
+    folded,
+    groups_of,
     measure_title,
     measures_of,
     names_of,
@@ -33,7 +37,7 @@ from ui.studio.compare.leaderboard import (
 )
 from ui.studio.previews.reports import show_overlaid_curves
 from ui.studio.runs.run_view import open_pipeline_button
-from ui.studio.screen_text import plain, shortened, time_of_day
+from ui.studio.screen_text import plain, shortened, source_title, time_of_day
 from ui.studio.session import studio
 from ui.studio.widgets import (
     as_arrow,
@@ -44,6 +48,7 @@ from ui.studio.widgets import (
     errors_shown,
     grid,
     metric_column,
+    opened,
 )
 
 ADDRESS = "runs"
@@ -51,6 +56,11 @@ MOST_RUNS = 200
 LATEST = (20, 50, MOST_RUNS)
 TICKED_AT_FIRST = 4
 MOST_DRAWN = 12
+MOST_ROWS = 200_000
+"""Test rows beyond which intervals would take too long for a page."""
+NOT_ON_SCREEN = ("data", "run", "node")
+"""Columns of the file that the page does not show."""
+INTERVAL, DIFFERENCE = "interval", "difference"
 SCROLLBAR = 16
 """Pixels added to a table, so that its horizontal scroll bar does not cover the last row."""
 RATES = tuple(name for name in METRIC_INFO if name.startswith("recall_at_"))
@@ -98,14 +108,23 @@ def _draw() -> None:
     requested = requested_runs(st.query_params.get(ADDRESS, ""))
     with st.spinner("Reading the evaluations…", show_time=True):
         with studio().runs.log() as log:
-            newest = log.runs(st.session_state.get("compare-latest", LATEST[1]))
-        if not newest:
+            known = log.runs(MOST_RUNS)
+        if not known:
             st.info(f"No runs yet. {HOW_TO_BEGIN}")
             return
+        newest = known[: st.session_state.get("compare-latest", LATEST[1])]
         rows = _find_runs(requested) if requested else newest
-        lines = _evaluations(_root()).lines(rows)
-    if lines:
-        _draw_board(requested, rows, lines)
+        # The letters of test rows go by all runs, so that they are the same for any choice.
+        every = {row.id: row for row in (*known, *rows)}
+        lines = _evaluations(_root()).lines(every.values())
+    chosen = {row.id for row in rows}
+    groups = []
+    for group in groups_of(lines):
+        own = [line for line in group.lines if line.run in chosen]
+        if own:
+            groups.append(group._replace(lines=own))
+    if groups:
+        _draw_board(requested, rows, groups)
     else:
         _draw_scope(requested, rows)
         if rows:
@@ -157,63 +176,69 @@ def _forget_runs() -> None:
 # The leaderboard
 
 
-def _draw_board(requested: Sequence[str], runs: Sequence[RunRow], lines: list[Line]) -> None:
-    """Draw the filters, the leaderboard, and what is ticked in it.
+def _draw_board(
+    requested: Sequence[str], runs: Sequence[RunRow], groups: Sequence[SameRows]
+) -> None:
+    """Draw the filters, the leaderboard of some test rows, and what is ticked in it.
 
     ``requested`` are the ids in the address, ``runs`` the runs of these lines.
     """
-    data = data_names(lines)
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         _draw_scope(requested, runs)
-        shown = _filtered(lines, data)
+        group = _draw_group(groups)
+        shown = folded(_of_pipelines(group.lines))
         measure = _draw_measure(shown) if shown else None
         order = ranked(shown, measure) if measure else shown
-        rows = board_rows(order, data)
+        rows = board_rows(order, group.title)
         file = "leaderboard.csv", "text/csv"
         download("Leaderboard as CSV", as_csv(rows), *file, "compare-csv", disabled=not rows)
     if not shown:
-        st.info("No evaluation matches. Choose other pipelines or other data above.")
+        st.info("No evaluation matches. Choose other pipelines or other test rows above.")
         return
     ticked = _draw_table(order, rows, measure)
-    kinds = len({data[line.key] for line in shown})
-    if kinds > 1:
-        st.caption(
-            f"These lines were evaluated on {kinds} different sets of rows, see the column Data. "
-            "Only lines with the same rows can be compared: choose one set under Data above."
-        )
+    if measure:
+        _draw_summary(order, measure)
     if ticked:
-        _draw_ticked(ticked, data)
+        _draw_ticked(ticked)
     else:
         st.caption(
             "Tick lines to see their curves, recalls, confusion matrices and settings side by side."
         )
 
 
-def _filtered(lines: list[Line], data: dict[str, str]) -> list[Line]:
-    """Draw the filters that are of use, and return the lines that pass them.
+def _draw_group(groups: Sequence[SameRows]) -> SameRows:
+    """Draw the choice of the test rows; return those that are chosen, at first the newest."""
+    newest = max(groups, key=lambda group: max(line.started for line in group.lines))
+    if len(groups) == 1:
+        return newest
+    by_letter = {group.letter: group for group in groups}
 
-    With a single pipeline there is nothing to choose, and the same for the data.
-    """
+    def words(letter: str) -> str:
+        """Return test rows in words, with how many results they have."""
+        group = by_letter[letter]
+        return readable(f"{group.title} · {counted(len(folded(group.lines)), 'result')}")
+
+    letter = st.selectbox(
+        "Test rows",
+        list(by_letter),
+        list(by_letter).index(newest.letter),
+        key="compare-rows",
+        width=340,
+        format_func=words,
+        help="Results can be compared only if they were evaluated on the same rows.",
+    )
+    return by_letter[letter]
+
+
+def _of_pipelines(lines: list[Line]) -> list[Line]:
+    """Draw a filter by pipeline, if there are several, and return the lines that pass it."""
     pipelines = list(dict.fromkeys(line.pipeline for line in lines))
-    kinds = list(dict.fromkeys(data.values()))
-    chosen, kind = [], None
-    if len(pipelines) > 1:
-        chosen = st.multiselect(
-            "Pipelines", pipelines, key="compare-pipelines", placeholder="all", width=320
-        )
-    if len(kinds) > 1:
-        kind = st.selectbox(
-            "Data",
-            kinds,
-            None,
-            key="compare-data",
-            placeholder="all",
-            width=280,
-            format_func=readable,
-            help="The evaluated rows. Only lines with the same rows can be compared.",
-        )
-    fitting = [line for line in lines if not chosen or line.pipeline in chosen]
-    return [line for line in fitting if kind is None or data[line.key] == kind]
+    if len(pipelines) == 1:
+        return lines
+    chosen = st.multiselect(
+        "Pipelines", pipelines, key="compare-pipelines", placeholder="all", width=260
+    )
+    return [line for line in lines if not chosen or line.pipeline in chosen]
 
 
 def _draw_measure(lines: list[Line]) -> str | None:
@@ -233,27 +258,113 @@ def _draw_measure(lines: list[Line]) -> str | None:
 
 
 def _draw_table(order: list[Line], rows: list[dict[str, Any]], measure: str | None) -> list[Line]:
-    """Draw the leaderboard and return the ticked lines.
-
-    At first the best lines are ticked that evaluated the same rows as the very best.
-    """
-    # Lines of other data cannot be compared with the best one.
-    first = alike(order, TICKED_AT_FIRST)
+    """Draw the leaderboard and return the ticked lines; at first these are the best."""
     settings = {
         "selection_mode": "multi-row",
         "on_select": "rerun",
-        "selection_default": {"selection": {"rows": [order.index(line) for line in first]}},
+        "selection_default": {"selection": {"rows": list(range(len(order)))[:TICKED_AT_FIRST]}},
         "column_config": _columns(order, measure),
         "height": min(38 + 35 * len(rows) + SCROLLBAR, 420),
     }
-    # The file has the full time, the page a short one.
-    shown = [
-        row | {"started": time_of_day(line.started)} for row, line in zip(rows, order, strict=True)
-    ]
+    certainty = _certainty(order, measure) if measure else [{} for _ in order]
+    shown = []
+    for row, line, sure in zip(rows, order, certainty, strict=True):
+        # The file has the full time and the ids, the page a short time.
+        texts = {"started": time_of_day(line.started), "runs": repeats_text(line)}
+        visible = {name: value for name, value in row.items() if name not in NOT_ON_SCREEN}
+        first = {name: visible.pop(name) for name in ("rank", "evaluation")}
+        if measure:
+            first[measure] = visible.pop(measure)
+        shown.append(first | sure | visible | texts)
     picked = st.dataframe(
         as_arrow(shown), hide_index=True, placeholder="–", key=table_key(order), **settings
     )  # type: ignore[call-overload]
     return [order[row] for row in picked["selection"]["rows"] if row < len(order)]
+
+
+def repeats_text(line: Line) -> str:
+    """Return that a result is in several runs; empty if it is in one."""
+    runs = len({line.run, *(repeat.run for repeat in line.repeats)})
+    return f"{runs} runs with the same result" if runs > 1 else ""
+
+
+def _certainty(order: Sequence[Line], measure: str) -> list[dict[str, str]]:
+    """Return for each line the interval of the measure, and its difference to the best.
+
+    Both are empty where they are not known, and beyond the first lines: each takes time.
+    """
+    sure: list[dict[str, str]] = []
+    is_known = False
+    for rank, line in enumerate(order):
+        texts = {INTERVAL: "", DIFFERENCE: "best" if rank == 0 else ""}
+        value = line.evaluation.measures.get(measure)
+        if rank < MOST_DRAWN and value is not None and line.evaluation.rows <= MOST_ROWS:
+            limits = _interval(line.key, measure, value, line)
+            gap = _difference(line.key, order[0].key, measure, line, order[0]) if rank else None
+            is_known = is_known or limits is not None
+            if limits:
+                texts[INTERVAL] = " to ".join(format_metric(measure, each) for each in limits)
+            if gap:
+                texts[DIFFERENCE] = difference_text(gap, measure)
+        sure.append(texts)
+    return sure if is_known else [{} for _ in order]
+
+
+def difference_text(gap: Difference, measure: str) -> str:
+    """Return how much worse a line is than the best: ``tie``, or ``1.3 % ± 1.2 % worse``."""
+    if gap.is_tie:
+        return "tie"
+    amount, margin = format_metric(measure, abs(gap.gain)), format_metric(measure, gap.margin)
+    return f"{amount} ± {margin} {'better' if gap.gain > 0 else 'worse'}"
+
+
+def _draw_summary(order: Sequence[Line], measure: str) -> None:
+    """Say which lines are as good as the best one, as far as these test rows show."""
+    if len(order) < 2:
+        return
+    certainty = _certainty(order, measure)
+    names = names_of(order)
+    tied = [
+        name for name, texts in zip(names, certainty, strict=True) if texts.get(DIFFERENCE) == "tie"
+    ]
+    if tied:
+        shown = ", ".join(tied[:4]) + (f" and {len(tied) - 4} more" if len(tied) > 4 else "")
+        reason = "Their differences are within the uncertainty of these test rows."
+        st.caption(plain(f"A tie with {names[0]}: {shown}. {reason}"))
+
+
+@st.cache_data(show_spinner="Computing the intervals…", max_entries=5000)
+def _interval(key: str, measure: str, value: float, _line: Line) -> tuple[float, float] | None:
+    """Return the interval of a measure from the cache; None if it is not known."""
+    predictions = _predictions(_line)
+    if predictions is None:
+        return None
+    with suppress(SylvaError, ValueError):
+        return interval(predictions, measure, _line.evaluation.positive, value)
+    return None
+
+
+@st.cache_data(show_spinner="Computing the differences…", max_entries=5000)
+def _difference(
+    key: str, best_key: str, measure: str, _line: Line, _best: Line
+) -> Difference | None:
+    """Return the difference of two lines from the cache; None if it is not known."""
+    predictions, best = _predictions(_line), _predictions(_best)
+    if predictions is None or best is None:
+        return None
+    with suppress(SylvaError, ValueError):
+        return difference(predictions, best, measure, _line.evaluation.positive)
+    return None
+
+
+def _predictions(line: Line) -> Predictions | None:
+    """Return what a line evaluated; None if it was deleted or is damaged."""
+    if line.predictions is None:
+        return None
+    with suppress(SylvaError, OSError, ValueError):
+        predictions: Predictions = opened(line.predictions, studio().store)
+        return predictions
+    return None
 
 
 def table_key(order: Sequence[Line]) -> str:
@@ -266,16 +377,22 @@ def _columns(lines: Sequence[Line], measure: str | None) -> dict[str, Any]:
     text = st.column_config.TextColumn
     config: dict[str, Any] = {
         "rank": st.column_config.NumberColumn("#", width=44, pinned=True),
-        "evaluation": text("Evaluation", pinned=True, width="medium"),
-        "started": text("Started", help="When the run began."),
+        "evaluation": text("Result", pinned=True, width="medium"),
+        INTERVAL: text("95 % interval", help="How much the figure varies with the test rows."),
+        DIFFERENCE: text(
+            "Against the best",
+            help="The difference to the first line on the same rows, with its 95 % interval. "
+            "A tie: the interval contains 0.",
+        ),
         "model": text("Model"),
         "pipeline": text("Pipeline"),
-        "data": text(
-            "Data", help="The evaluated rows; only lines with the same rows can be compared."
-        ),
-        "run": text("Run"),
-        "node": text("Node"),
+        "started": text("Started", help="When the newest run with this result began."),
     }
+    # Without repeats the column would be empty: None hides it.
+    config["runs"] = None
+    if any(line.repeats for line in lines):
+        help_text = "Runs that found the result in the cache are one line."
+        config["runs"] = text("Runs", width="medium", help=help_text)
     for name in [*measures_of(lines), "threshold"]:
         mark = ""
         if name == measure:
@@ -287,16 +404,8 @@ def _columns(lines: Sequence[Line], measure: str | None) -> dict[str, Any]:
 # The ticked lines side by side
 
 
-def _draw_ticked(ticked: list[Line], data: dict[str, str]) -> None:
+def _draw_ticked(ticked: list[Line]) -> None:
     """Draw the ticked lines side by side, in tabs."""
-    kinds = list(dict.fromkeys(data[line.key] for line in ticked))
-    if len(kinds) > 1:
-        data_sets = "; ".join(kinds[:4]) + (" …" if len(kinds) > 4 else "")
-        text = (
-            f"The ticked lines were evaluated on different rows ({data_sets}). "
-            "Their measures cannot be compared."
-        )
-        st.warning(plain(text))
     if len(ticked) > MOST_DRAWN:
         st.caption(f"Only the first {MOST_DRAWN} of {len(ticked)} ticked lines are shown.")
     drawn = ticked[:MOST_DRAWN]
@@ -381,10 +490,11 @@ def _draw_changes(lines: list[Line]) -> None:
         )
         return
     rows = [studio().runs.find(run) for run in runs]
-    pipelines = {run_title(row): studio().runs.written_pipeline(row) for row in rows}
+    written = [studio().runs.written_pipeline(row) for row in rows]
+    pipelines = dict(zip(run_titles(rows), written, strict=True))
     # A pipeline of another version may not be readable.
     readable_pipelines = {title: each for title, each in pipelines.items() if each}
-    differences = changes(readable_pipelines, studio().catalog)
+    differences = changes(readable_pipelines, studio().catalog, source_title=source_title)
     if differences:
         height = min(38 + 35 * len(differences) + SCROLLBAR, 420)
         grid(differences, "compare-changes", height=height)
@@ -392,20 +502,27 @@ def _draw_changes(lines: list[Line]) -> None:
         st.caption("These runs have the same nodes, connections and settings.")
 
 
-def run_title(row: RunRow) -> str:
-    """Return the name of a run for a column, with the part of its id that is unique for the day."""
-    return f"{shortened(row.name, 24)} · {row.id[9:] or row.id}"
+def run_titles(rows: Sequence[RunRow]) -> list[str]:
+    """Return a title for each run: its pipeline and when it was started; each once."""
+    titles = [f"{shortened(row.name, 24)} · {time_of_day(row.created)}" for row in rows]
+    alike, seen = Counter(titles), Counter[str]()
+    for index, title in enumerate(titles):
+        seen[title] += 1
+        if alike[title] > 1:
+            titles[index] = f"{title} ({seen[title]})"
+    return titles
 
 
 def _draw_runs(lines: list[Line]) -> None:
     """Draw the runs of the lines, with ways to open each."""
     runs: dict[str, Line] = {}
     for line in lines:
-        runs.setdefault(line.run, line)
+        for each in (line, *line.repeats):
+            runs.setdefault(each.run, each)
     for line in runs.values():
         with st.container(horizontal=True, vertical_alignment="center", border=True):
             st.markdown(f"**{plain(line.pipeline)}**", width="content")
-            st.caption(plain(f"started {clock(line.started)} · {line.run}"), width="content")
+            st.caption(plain(f"started {clock(line.started)}"), width="content")
             st.space("stretch")
             if st.button("Open run", icon=":material/history:", key=f"compare-run-{line.run}"):
                 links.to_run(line.run)

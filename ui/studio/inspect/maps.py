@@ -303,7 +303,7 @@ def caption(stage: Mapping[str, Any]) -> str:
     separation, accuracy = stage["separation"], (stage.get("scores") or {}).get("accuracy")
     parts = [] if separation is None else [f"S_A/S_E {separation:.3g}"]
     parts += [] if accuracy is None else [f"accuracy {accuracy:.1%}"]
-    return " · ".join(parts) or "no classes known"
+    return " · ".join(parts) or "true classes unknown"
 
 
 def some(numbers: Sequence[int], most: int = MOST_PANELS) -> list[int]:

@@ -286,7 +286,6 @@ def _draw_head(
         else:
             st.markdown(plain(readable(choice.label)), width="content")
         _draw_second_picker(watcher.row.id, choice, second)
-        st.space("stretch")
         image_format()
         if st.button("Open run", icon=":material/history:"):
             links.to_run(watcher.row.id)
@@ -336,6 +335,7 @@ def _draw_second_picker(run_id: str, choice: ForestChoice, second: FoundForest |
         offered.setdefault(second.address, second)
     offered.pop(this, None)
     if not offered:
+        st.space("stretch")
         return
     titles = {"": "Compare with…"} | {
         address: _second_title(found) for address, found in offered.items()
@@ -348,7 +348,7 @@ def _draw_second_picker(run_id: str, choice: ForestChoice, second: FoundForest |
         index=list(titles).index(chosen),
         key=key,
         label_visibility="collapsed",
-        width=220,
+        width="stretch",
         format_func=titles.__getitem__,
         on_change=lambda: _choose_second(st.session_state[key]),
     )
@@ -363,9 +363,10 @@ def _choose_second(address: str) -> None:
 
 
 def _second_title(found: FoundForest) -> str:
-    """Return forest, pipeline and time, as the list of second forests shows them."""
-    when = clock(found.run.started or found.run.created)
-    return f"{readable(found.choice.label)} · {readable(found.run.name)} · {when}"
+    """Return forest, time and pipeline, as the list of second forests shows them."""
+    # Without year and seconds: of runs with the same names, the time must be in sight.
+    when = clock(found.run.started or found.run.created)[5:16]
+    return f"{readable(found.choice.label)} · {when} · {readable(found.run.name)}"
 
 
 def _second_view(first: ForestView, found: FoundForest) -> ForestView | None:

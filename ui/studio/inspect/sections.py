@@ -99,23 +99,38 @@ def draw_growth(forest: ForestView, other: ForestView | None = None) -> None:
 
 
 def _draw_growth_of_two(*forests: ForestView) -> None:
-    """Draw growth and margins of two forests side by side, on the same axes."""
+    """Draw growth and margins of two forests side by side, by one metric and on the same axes."""
+    metric = _common_metric(forests)
     scores, margins = [], []
     for forest in forests:
-        title = metric_title(forest.metric)
-        scores.append(plots.growth(forest.records, forest.metric, title, forest.stages))
+        shown = metric or forest.metric
+        records = tables.scored_by(forest.records, forest.metric, shown)
+        scores.append(plots.growth(records, shown, metric_title(shown), forest.stages))
         margins.append(plots.margin_growth(forest.records, forest.stages))
     plots.share_axes(margins)
-    if forests[0].metric == forests[1].metric:
+    if metric:
         plots.share_axes(scores)
     else:
-        st.caption("The two forests grew by different metrics: their scores have different axes.")
+        st.caption("The two forests have no metric in common: their scores have different axes.")
     _draw_pairs(forests, scores, "growth", _captions_of_scores(forests))
     words = f"{MARGIN} Good: the mean rises and the bars get shorter."
     _draw_pairs(forests, margins, "margins-by-layer", [words, words], titled=False)
     for column, forest in zip(st.columns(2), forests, strict=True):
         with column:
             _draw_layer_table(forest, metric_title(forest.metric))
+
+
+def _common_metric(forests: Sequence[ForestView]) -> str | None:
+    """Draw the choice of a metric that all forests were scored by; None without such a metric."""
+    common = tables.metrics_of(forests[0].records, forests[0].metric)
+    for forest in forests[1:]:
+        known = tables.metrics_of(forest.records, forest.metric)
+        common = [metric for metric in common if metric in known]
+    if not common:
+        return None
+    return st.selectbox(
+        "Metric", common, format_func=metric_title, width=240, key=f"inspect-growth-{common}"
+    )
 
 
 def _captions_of_scores(forests: Sequence[ForestView]) -> list[str]:
@@ -151,7 +166,7 @@ def _draw_pairs(
 def _whose_scores(records: Sequence[Layer]) -> str:
     """Return which rows the scores that decide are of, as a sentence."""
     words = SCORED_ON[scored_on(records[0])]
-    return f"{words[:1].upper()}{words[1:]}."
+    return f"Scored {words}." if words.startswith("out-of-fold") else f"Scored on {words}."
 
 
 def _ratio_plot(forest: ForestView, title: str) -> Any:
@@ -293,15 +308,17 @@ def draw_maps(forest: ForestView, other: ForestView | None = None) -> None:
     linked = _linked(groups, tuple(group.digest for group in groups))
     marked = marks(forest.digest)
     marked.put_beside(groups[-1].digest, len(layers.rows))
+    with_truth = any(_has_truth(group.layers) for group in groups)
     numbers = sorted({number for group in groups for number in group.layers.panels})
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
         by = st.segmented_control(
             "Colour by",
-            list(COLOURINGS),
+            list(COLOURINGS) if with_truth else ["class"],
             default="class",
             format_func=COLOURINGS.__getitem__,
             required=True,
-            key="inspect-colour",
+            # Other choices, another widget: the chosen one may not exist here.
+            key="inspect-colour" if with_truth else "inspect-colour-class",
         )
         chosen = numbers
         if len(numbers) > 1:
@@ -316,6 +333,8 @@ def draw_maps(forest: ForestView, other: ForestView | None = None) -> None:
         images = row_images(forest)
     if 0 not in layers.panels:
         st.info(WITHOUT_INPUT, icon=":material/info:")
+    if not with_truth:
+        st.caption("The inspected rows have no true classes: colours are of the predicted ones.")
     if other is not None:
         st.caption(_pair_words(groups, linked))
     if chosen:
@@ -488,6 +507,7 @@ def _row_list(
     config: dict[str, Any] = {
         name: margin for name in rows.column_names if name.startswith("margin ")
     }
+    config["truth"] = st.column_config.TextColumn("true class")
     row_height = 35
     if second is not None:
         rows = rows.add_column(2, second[0], pa.array(second[1], pa.string()))
@@ -627,9 +647,12 @@ def _draw_neighbours(layers: Layers, at: int, images: RowImages | None, marked: 
     with st.container(key="inspect-neighbours"):
         st.markdown("**Nearest rows**")
         words = (
-            "The inspected rows that are nearest to this one, in the input and after each layer. "
-            "A dashed frame: another class. Good: the frames get fewer from layer to layer."
+            "The inspected rows that are nearest to this one, in the input and after each layer."
         )
+        if found[0].same_class is not None:
+            words += (
+                " A dashed frame: another class. Good: the frames get fewer from layer to layer."
+            )
         st.caption(words if 0 in layers.panels else f"{words} {WITHOUT_INPUT}")
         st.html(neighbours_html(layers, at, found, images))
         near = [at, *(position for each in found for position in each.positions)]
@@ -745,7 +768,7 @@ def _draw_agreement(learners: Sequence[str], stages: Sequence[Layer], gone: Sequ
 def draw_screening(forest: ForestView) -> None:
     """Draw which rows left early, and which would leave with other settings.
 
-    The second part needs the true classes, so it is drawn only for an inspection that has them.
+    The second part needs the true classes of an inspection.
     """
     did = screened(forest.kept)
     sides = st.columns(2 if forest.layers and _has_truth(forest.layers) else 1)
@@ -754,6 +777,8 @@ def draw_screening(forest: ForestView) -> None:
     if len(sides) > 1 and forest.layers:
         with sides[1]:
             _draw_what_if(forest.layers)
+    elif forest.layers:
+        st.caption("Inspect rows with known classes to see what confidence screening would do.")
 
 
 def _draw_what_happened(forest: ForestView, *, did: bool) -> None:

@@ -1,6 +1,7 @@
 """Return what the plots of the Inspect page show, as rows: for tables on the page and CSV files.
 
 - ``growth_rows``, ``margin_rows``      layers; their margins in intervals
+- ``metrics_of``, ``scored_by``         layers by another metric than the one that decided
 - ``marked_rows``                       rows of the sample, with the prediction after each layer
 - ``mistakes``, ``changed``             rows to inspect, as positions in the sample
 - ``vector_rows``, ``row_story``        one row on its way through the layers
@@ -67,6 +68,29 @@ def growth_rows(records: Sequence[Layer], stages: Sequence[Layer], metric: str) 
         row |= layer_settings(record)
         rows.append(row | {"why": record["reason"]})
     return rows
+
+
+def metrics_of(records: Sequence[Layer], own: str) -> list[str]:
+    """Return the metrics of the rows that decided about growth; ``own`` is the one that did."""
+    return list(dict.fromkeys([own, *_deciding(records[0])]))
+
+
+def scored_by(records: Sequence[Layer], own: str, metric: str) -> Sequence[Layer]:
+    """Return the records with their score by another metric, of the same rows.
+
+    The standard error is known only for ``own``, the metric that decided about growth.
+    """
+    if metric == own:
+        return records
+    return [
+        {**record, "score": _deciding(record).get(metric), "score_se": None} for record in records
+    ]
+
+
+def _deciding(record: Layer) -> Mapping[str, Any]:
+    """Return the scores of the rows that decided about growth, by metric."""
+    names = {"blind": "blind", "validation": "validation", "out_of_fold": "scores"}
+    return record.get(names[scored_on(record)]) or {}
 
 
 def layer_settings(record: Layer) -> Row:

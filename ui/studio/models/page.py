@@ -6,14 +6,16 @@ A model has versions, each with its card, where it comes from, what is inside, a
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 
 import streamlit as st
 
 from deepforest.metrics import METRIC_INFO, title_among
 from engine.errors import BadInput, SylvaError
+from engine.pipeline import Pipeline
 from engine.text import counted, size
-from nodes.data.samples import PREFIX
+from nodes.data.samples import PREFIX, source_title
 from nodes.models.model import describe_model
 from nodes.models.model_card import EvaluationSummary, Origin, find_origin
 from nodes.models.registry import MAX_ZIPPED, ModelEntry, Registry, zip_model
@@ -22,7 +24,7 @@ from ui.studio import links
 from ui.studio.models import serving, use, versions
 from ui.studio.models.services import ModelService
 from ui.studio.previews.models import show_inside
-from ui.studio.screen_text import plain, time_of_day
+from ui.studio.screen_text import node_title, plain, time_of_day
 from ui.studio.session import studio
 from ui.studio.widgets import (
     download,
@@ -214,23 +216,37 @@ def _draw_facts(entry: ModelEntry) -> None:
 
 def _source_words(name: str, rows: int | None) -> str:
     """Return a table with the number of its rows, if that is known."""
-    return f"{name} ({counted(rows, 'row')})" if rows is not None else name
+    title = source_title(name)
+    return f"{title} ({counted(rows, 'row')})" if rows is not None else title
 
 
 def _draw_measures(entry: ModelEntry) -> None:
     """Draw the metrics of the first evaluation on the card."""
     for evaluation in entry.card.evaluations[:1]:
         tiles(metric_tiles(evaluation))
-        st.caption(plain(evaluation_text(evaluation)))
+        st.caption(plain(evaluation_text(evaluation, _pipeline_of(entry))))
 
 
-def evaluation_text(evaluation: EvaluationSummary) -> str:
-    """Return on which rows a model was evaluated.
+def _pipeline_of(entry: ModelEntry) -> Pipeline | None:
+    """Return the pipeline of the run that saved a model; None if the run is no longer stored."""
+    with suppress(SylvaError, OSError):
+        return studio().runs.pipeline(entry.card.run) if entry.card.run else None
+    return None
 
-    For example: ``Deep forest, evaluated in its run on the rows “test” of the node “split”.``
+
+def evaluation_text(evaluation: EvaluationSummary, pipeline: Pipeline | None) -> str:
+    """Return on which rows a model was evaluated, as far as its pipeline is known.
+
+    For example: ``Deep forest, evaluated in its run on: Test rows of “Split”.``
     """
-    node, _, port = evaluation.table.rpartition(".")
-    return f"{evaluation.title}, evaluated in its run on the rows “{port}” of the node “{node}”."
+    name, _, port_name = evaluation.table.rpartition(".")
+    node = pipeline.nodes.get(name) if pipeline else None
+    node_type = studio().catalog.get(node.type) if node else None
+    port = node_type.output(port_name) if node_type else None
+    if node is None or port is None:
+        return f"{evaluation.title}, evaluated in its run."
+    title = node_title(node, studio().catalog)
+    return f"{evaluation.title}, evaluated in its run on: {port.title} of “{title}”."
 
 
 def metric_tiles(evaluation: EvaluationSummary) -> list[tuple[str, str, str]]:

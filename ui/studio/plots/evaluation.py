@@ -169,13 +169,12 @@ def recall_at_rates(
             customdata=[[hover_name(name), hover_name(title)] for title in titles],
             hovertemplate="%{customdata[0]}<br>%{customdata[1]}: %{y:.2%}<extra></extra>",
         )  # fmt: skip
-    # The axis ends 10 % above the highest bar, to leave room for its text.
+    # The axis ends 10 % above the highest bar, for its text, but not above 100 %.
     apply_layout(figure, "Recall at interrupt rates", 400, legend=True)
     figure.update_layout(barmode="group", bargap=0.2)
     figure.update_xaxes(showgrid=False, **named_ticks(titles, longest=28))
-    figure.update_yaxes(
-        title="Share of the class found", range=[0, (greatest or 1.0) * 1.1], tickformat=".2~%"
-    )
+    top = min((greatest or 1.0) * 1.1, 1.0)
+    figure.update_yaxes(title="Share of the class found", range=[0, top], tickformat=".2~%")
     return figure
 
 

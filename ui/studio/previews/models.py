@@ -140,7 +140,7 @@ def forest_record(folder: Path) -> dict[str, Any] | None:
     from deepforest.inspection import steering_measure
 
     model = json.loads(path.read_text(encoding="utf-8"))["content"]["model"]
-    # A single forest is saved in the same format, without layers.
+    # A single forest is stored in a file of the same name.
     if "layers" not in model:
         return None
     # Models of earlier versions have the metric under another name.

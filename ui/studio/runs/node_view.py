@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 
 import streamlit as st
 
 from engine.events import RunRow
+from engine.node_types import NodeType
 from engine.pipeline import Pipeline
+from engine.pipeline_diff import settings_of
 from engine.run_state import NodeState, RunState
 from engine.store import Artifact
-from engine.text import clock, duration, failure_line, readable, size
-from ui.studio.previews import show_output
-from ui.studio.runs.run_graph import draw_graph, layer_drawing
+from engine.text import clock, duration, readable, size
+from ui.studio.previews import Maker, show_output
+from ui.studio.runs.flow import flow_loads
+from ui.studio.runs.graph import draw_layer
 from ui.studio.runs.timeline import Subtasks, layer_lines, settled, subtask_grid, three_parts
-from ui.studio.screen_text import plain, state_label
+from ui.studio.screen_text import field_title, plain, source_title, state_label
 from ui.studio.session import studio
-from ui.studio.widgets import download
+from ui.studio.widgets import download, grid
 
 LOG_BYTES = 64_000
 LOG_LINES = 200
@@ -26,32 +28,56 @@ LEGIBLE_SUBTASKS = 60
 """Subtasks beyond which the graph of a layer would not be readable."""
 
 
-def draw_node(row: RunRow, state: RunState, pipeline: Pipeline | None, name: str) -> None:
+def draw_node(
+    row: RunRow, state: RunState, pipeline: Pipeline | None, name: str, title: str
+) -> None:
     """Draw everything about one node of a run.
 
     ``pipeline`` is the pipeline that ran; without it, the settings of the node are not shown.
     """
     node = state.nodes[name]
     written = pipeline.nodes.get(name) if pipeline else None
-    _draw_state(name, node, written.settings.tries(row.retries) if written else 0)
+    node_type = studio().catalog.get(written.type) if written else None
+    tries = written.settings.tries(row.retries) if written else 0
+    _draw_state(name, node, failure_text(title, node, node_type), tries)
     if node.subtasks:
         _draw_subtasks(state.id, name, node)
-    _draw_outputs(state, name, node)
+    _draw_outputs(row, state, name, node_type)
     _draw_log(state.id, name)
-    if written is not None:
-        with st.expander(f"Settings of {name}", key=f"run-settings-{state.id}-{name}"):
-            settings = written.model_dump(exclude_defaults=True)
-            st.code(json.dumps(settings, indent=2, ensure_ascii=False), language="json")
+    if pipeline is not None and written is not None:
+        _draw_settings(state.id, name, title, pipeline)
 
 
-def _draw_state(name: str, node: NodeState, tries: int) -> None:
-    """Draw state and times of a node; if it failed, the error first."""
+def failure_text(title: str, node: NodeState, node_type: NodeType | None) -> str:
+    """Return which node failed, in which field of its form, and why."""
+    error = node.error or {}
+    field = error.get("field")
+    place = f"{title}, {field_title(field, node_type)}" if field else title
+    return f"{place}: {error.get('message', 'it failed')}"
+
+
+def _draw_settings(run: str, name: str, title: str, pipeline: Pipeline) -> None:
+    """Draw what is set for a node, in the words of its form."""
+    with st.expander(f"Settings of {plain(readable(title))}", key=f"run-settings-{run}-{name}"):
+        settings = settings_of(name, pipeline, studio().catalog, source_title=source_title)
+        rows = [{"Setting": setting, "Value": value} for setting, value in settings.items()]
+        if rows:
+            grid(rows, f"run-settings-table-{run}-{name}")
+        else:
+            st.caption("All settings have their defaults.")
+
+
+def _draw_state(name: str, node: NodeState, failure: str, tries: int) -> None:
+    """Draw state and times of a node; if it failed, the ``failure`` first."""
     # A queued node with an error has failed before, and will be tried again.
     if node.error and node.state in ("failed", "queued"):
-        st.error(plain(readable(failure_line(name, node.error))))
+        st.error(plain(readable(failure)))
         if node.error.get("traceback"):
             with st.expander("Traceback", key=f"run-traceback-{name}"):
                 st.code(readable(node.error["traceback"]), language="python")
+    elif node.state == "skipped":
+        # The text of the run has the id of that node.
+        st.text("A node before it failed.")
     elif node.text:
         st.text(readable(node.text))
     if node.state == "running":
@@ -94,6 +120,8 @@ def _draw_subtasks(run: str, name: str, node: NodeState) -> None:
     last = list(lines)[-1]
     st.text(f"{readable(last)}: {lines[last]}")
     st.html(subtask_grid(subtasks))
+    if not flow_loads():
+        return
     with st.expander(
         "One layer as a graph", key=f"run-layer-{run}-{name}", on_change="rerun"
     ) as opened:
@@ -112,8 +140,7 @@ def _draw_layer(run: str, name: str, subtasks: Subtasks, layers: list[str]) -> N
             f"This layer has {count} fits: too many for a graph. The grid above shows all of them."
         )
         return
-    key, height = f"run-layer-graph-{run}-{name}-{layer}", min(1000, 60 + 48 * count)
-    draw_graph(layer_drawing(subtasks, layer), key, height=height, spacing=(16, 70))
+    draw_layer(subtasks, layer, f"run-layer-graph-{run}-{name}-{layer}")
 
 
 # Its log and its outputs
@@ -147,26 +174,38 @@ def _draw_log(run: str, name: str) -> None:
     download("Download log", path.read_bytes, f"{run}-{name}.log", "text/plain", key, icon=None)
 
 
-def _draw_outputs(state: RunState, name: str, node: NodeState) -> None:
+def _draw_outputs(row: RunRow, state: RunState, name: str, node_type: NodeType | None) -> None:
     """Draw a choice between the outputs, and the chosen one.
 
     While the run is live, none is open at first: a preview takes time, and the page is drawn often.
     """
-    if not node.outputs:
+    outputs = {port: Artifact.from_dict(data) for port, data in state.nodes[name].outputs.items()}
+    if not outputs:
         return
-    st.markdown("##### Outputs")
-    outputs = {port: Artifact.from_dict(data) for port, data in node.outputs.items()}
-    port = st.segmented_control(
-        "Output",
-        list(outputs),
-        default=None if state.live else next(iter(outputs)),
-        format_func=lambda port: f"{port} ({outputs[port].type}, {size(outputs[port].size)})",
-        key=f"run-output-{state.id}-{name}",
-        label_visibility="collapsed",
-    )
-    if port is None:
+    st.markdown("##### Output")
+    shown = None if state.live else next(iter(outputs))
+    if len(outputs) > 1 or state.live:
+        shown = st.segmented_control(
+            "Output",
+            list(outputs),
+            default=shown,
+            format_func=lambda port: f"{port_title(port, node_type)} · {size(outputs[port].size)}",
+            key=f"run-output-{state.id}-{name}",
+            label_visibility="collapsed",
+        )
+    if shown is None:
         st.caption("Choose an output to see it.")
     else:
         show_output(
-            outputs[port], studio().store, title="", key=f"run-output-{state.id}-{name}-{port}"
+            outputs[shown],
+            studio().store,
+            title="",
+            key=f"run-output-{state.id}-{name}-{shown}",
+            maker=Maker(name, studio().runs.names(row)),
         )
+
+
+def port_title(name: str, node_type: NodeType | None) -> str:
+    """Return the title of an output; its name if the type of the node is not installed."""
+    port = node_type.output(name) if node_type else None
+    return port.title if port and port.title else name

@@ -10,14 +10,17 @@ from engine.run_summaries import RunSummary
 from engine.text import clock, duration, readable
 from ui.studio import links
 from ui.studio.previews.reports import result_text
+from ui.studio.runs.remarks import read_remark
 from ui.studio.runs.run_view import LOOK_SECONDS, draw_run, steady
-from ui.studio.screen_text import INK, plain, state_label, tone
+from ui.studio.screen_text import plain, state_label, tone
 from ui.studio.session import studio
 from ui.studio.widgets import errors_shown
 
 PAGE_LENGTH = 50
 STATES = ("running", "done", "failed", "cancelled", "interrupted")
 SHOWN = "runs-shown"
+FAINT = "33"
+"""The opacity of a colour that text is readable on, as the end of a hexadecimal colour."""
 
 
 def page() -> None:
@@ -45,7 +48,8 @@ def _draw_history() -> None:
         st.info("No runs yet. Open a pipeline under Build and press Run; it then appears here.")
         return
     with st.container(horizontal=True, gap="medium"):
-        words = st.text_input("Find", placeholder="name or id", key="runs-words", width=320)
+        hint = "pipeline, tag or note"
+        words = st.text_input("Find", placeholder=hint, key="runs-words", width=320)
         states = st.pills("State", STATES, selection_mode="multi", key="runs-states")
     # Only a list with a live run has to be drawn again by itself.
     live = any(run.live for run in _matching_runs(words, states)[0])
@@ -56,15 +60,25 @@ def _draw_history() -> None:
 def _matching_runs(words: str, states: list[str]) -> tuple[list[RunSummary], bool]:
     """Return the newest runs that match, and whether there are more.
 
-    ``words`` are looked for in the name and the id. A run that is starting counts as running.
+    ``words`` are looked for in name, id, tags and note. A run that is starting counts as running.
     """
     limit = st.session_state.get(SHOWN, PAGE_LENGTH)
     # One more than is shown: that it exists means that there are more.
     if "running" in states:
         # For a user it is the same.
         states = [*states, "starting"]
-    runs = studio().runs.list(limit + 1, text=words, states=states)
+    if not words.strip():
+        runs = studio().runs.list(limit + 1, states=states)
+    else:
+        runs = [run for run in studio().runs.list(states=states) if _has_text(run, words.strip())]
     return runs[:limit], len(runs) > limit
+
+
+def _has_text(run: RunSummary, words: str) -> bool:
+    """Return whether a run has the words in its name, its id, its tags or its note."""
+    if any(words.casefold() in text.casefold() for text in (run.name, run.id)):
+        return True
+    return read_remark(studio().workspace, run.id).has_text(words)
 
 
 # The page does not see errors of a fragment.
@@ -105,6 +119,7 @@ def open_run(run: str) -> None:
 
 def history_table(runs: list[RunSummary]) -> pd.DataFrame:
     """Return the runs as the table shows them, one row for each."""
+    remarks = [read_remark(studio().workspace, run.id) for run in runs]
     return pd.DataFrame(
         {
             "Pipeline": [readable(run.name) for run in runs],
@@ -112,7 +127,8 @@ def history_table(runs: list[RunSummary]) -> pd.DataFrame:
             "Took": ["" if run.live else duration(run.seconds) for run in runs],
             "State": [state_label(run.state) for run in runs],
             "Result": [readable(result_text(run)) for run in runs],
-            "Id": [run.id for run in runs],
+            "Tags": [list(remark.tags) for remark in remarks],
+            "Note": [readable(remark.note) for remark in remarks],
         }
     )
 
@@ -122,6 +138,7 @@ def _draw_table(runs: list[RunSummary]) -> list[RunSummary]:
     picked = st.dataframe(
         history_table(runs).style.map(_state_style, subset=["State"]),
         hide_index=True,
+        column_config={"Tags": st.column_config.ListColumn()},
         on_select="rerun",
         selection_mode=["multi-row", "single-cell"],
         # A new run shifts the rows, and with them what is ticked.
@@ -134,5 +151,5 @@ def _draw_table(runs: list[RunSummary]) -> list[RunSummary]:
 
 
 def _state_style(mark: str) -> str:
-    """Return the CSS of a cell with a state, such as ``✓ done``."""
-    return f"color: {INK}; background-color: {tone(mark.split()[-1]).ground}"
+    """Return the CSS of a cell with a state, such as ``✓ done``; it fits both themes."""
+    return f"background-color: {tone(mark.split()[-1]).strong}{FAINT}"

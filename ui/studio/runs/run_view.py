@@ -6,6 +6,8 @@ While the run is live, all of it is drawn again about once a second. After that 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
+from functools import partial
 
 import streamlit as st
 
@@ -15,11 +17,22 @@ from engine.pipeline_library import Library
 from engine.run_state import STARTING_SECONDS, RunState
 from engine.runs import RunWatcher
 from engine.sweeps import ExpandedPipeline
-from engine.text import clock, counted, duration, failure_line, readable
+from engine.text import clock, counted, duration, readable
 from ui.studio import links
+from ui.studio.builder.node_results import result_in_run
+from ui.studio.builder.node_states import NodeResult
 from ui.studio.new_pipelines import pipeline_of_run
+from ui.studio.runs.graph import RunGraph, clicked_node, draw_graph, last_answer, titles
 from ui.studio.runs.node_view import draw_node
-from ui.studio.runs.run_graph import clicked, draw_graph, drawing, folded_drawing, titles
+from ui.studio.runs.remarks import (
+    LONGEST_NOTE,
+    MOST_TAGS,
+    Remark,
+    known_tags,
+    read_remark,
+    remark_of,
+    write_remark,
+)
 from ui.studio.runs.timeline import gantt, live_timeline
 from ui.studio.screen_text import plain, state_label, tone
 from ui.studio.session import studio
@@ -30,7 +43,6 @@ LOOK_SECONDS = 1.0
 WATCHER = "run-watcher"
 PENDING = "run-pending-attempt"
 """Where a session has the run that was resumed, its attempt, and how long to wait for the next."""
-GRAPH_HEIGHTS = (200, 460)
 FLASHES = "run"
 RESUME = "Resume", ":material/play_arrow:", "Continue the run; finished nodes do not run again."
 RESUME_BUTTONS = {
@@ -43,6 +55,8 @@ RESUME_BUTTONS = {
     "interrupted": RESUME,
 }
 """For each state that can be continued: the label, icon and help of the button."""
+RUNS_WITH_TAGS = 50
+"""The newest runs, whose tags are offered for others."""
 MOST_DRAWN = 60
 """Nodes beyond which the branches of a sweep are drawn as one, to stay readable."""
 
@@ -94,31 +108,84 @@ def _draw(watcher: RunWatcher, planned: ExpandedPipeline | None, is_polled: bool
     state = watcher.refresh()
     if _needs_polling(state) != is_polled:
         st.rerun()
-    _draw_head(watcher.row, state)
+    # A pipeline that cannot be read has no titles: its nodes keep their names.
+    named = {name: name for name in state.nodes} | _titles(watcher.row, pipeline)
+    _draw_head(watcher.row, state, named)
     if pipeline is None:
         st.warning(
             "Another version of Sylva wrote the pipeline of this run; its graph cannot be drawn."
         )
     chosen = _chosen_node(state, planned)
     if planned is not None:
-        _draw_graph(watcher, state, planned, chosen)
-    _draw_timeline(watcher, state, pipeline)
+        _draw_graph(watcher.row, state, planned, chosen)
+    _draw_timeline(watcher, state, named)
     if chosen is not None:
-        _draw_details(watcher.row, state, pipeline)
+        _draw_details(watcher.row, state, pipeline, named)
+
+
+def _titles(row: RunRow, pipeline: Pipeline | None) -> dict[str, str]:
+    """Return the titles of the nodes of a run, as far as its pipeline can be read."""
+    if pipeline is None:
+        return {}
+    return titles(pipeline, studio().catalog, studio().runs.names(row))
 
 
 # Head and buttons
 
 
-def _draw_head(row: RunRow, state: RunState) -> None:
-    """Draw the name, the state, the buttons, and how to continue."""
+def _draw_head(row: RunRow, state: RunState, named: Mapping[str, str]) -> None:
+    """Draw the name, the state, the buttons, and how to continue.
+
+    ``named`` are the titles of the nodes.
+    """
     with st.container(horizontal=True, vertical_alignment="center"):
         st.subheader(plain(readable(row.name)), anchor=False, width="content")
         st.badge(state_label(state.state), color=tone(state.state).badge)
+        remark = read_remark(studio().workspace, row.id)
+        for tag in remark.tags:
+            st.badge(plain(tag), color="gray", icon=":material/label:")
         st.space("stretch")
+        _draw_remark(row.id, remark)
         _draw_buttons(state)
     st.caption(plain(" · ".join(run_words(row, state, time.time()))))
-    _draw_advice(state)
+    if remark.note:
+        st.text(readable(remark.note))
+    _draw_advice(state, named)
+
+
+def _draw_remark(run: str, remark: Remark) -> None:
+    """Draw the fields for the tags and the note of a run; they are saved at once."""
+    keys = f"run-tags-{run}", f"run-note-{run}"
+    with st.popover("Tags and note", icon=":material/label:"):
+        # Typing must not be slower with every run of the workspace.
+        newest = [each.id for each in studio().runs.list(RUNS_WITH_TAGS)]
+        offered = dict.fromkeys([*remark.tags, *known_tags(studio().workspace, newest)])
+        st.multiselect(
+            "Tags",
+            list(offered),
+            default=list(remark.tags),
+            accept_new_options=True,
+            max_selections=MOST_TAGS,
+            placeholder="Choose or type a tag",
+            key=keys[0],
+            on_change=_save_remark,
+            args=(run, *keys),
+        )
+        st.text_area(
+            "Note",
+            remark.note,
+            max_chars=LONGEST_NOTE,
+            key=keys[1],
+            on_change=_save_remark,
+            args=(run, *keys),
+        )
+
+
+def _save_remark(run: str, tags_key: str, note_key: str) -> None:
+    """Save the tags and the note as they are in the fields."""
+    with errors_flashed(FLASHES):
+        remark = remark_of(st.session_state[tags_key], st.session_state[note_key])
+        write_remark(studio().workspace, run, remark)
 
 
 def run_words(row: RunRow, state: RunState, now: float) -> list[str]:
@@ -129,7 +196,8 @@ def run_words(row: RunRow, state: RunState, now: float) -> list[str]:
     elif state.started is not None and state.finished is not None:
         words.append(f"took {duration(state.finished - state.started)}")
     overrides = [f"with {readable(text)}" for text in row.overrides]
-    return [*words, f"attempt {max(1, state.attempt)}", *overrides, row.id]
+    attempt = [f"attempt {state.attempt}"] if state.attempt > 1 else []
+    return [*words, *attempt, *overrides, f"run {row.id}"]
 
 
 def _draw_buttons(state: RunState) -> None:
@@ -155,7 +223,7 @@ def _draw_buttons(state: RunState) -> None:
         st.rerun()
 
 
-def _draw_advice(state: RunState) -> None:
+def _draw_advice(state: RunState, named: Mapping[str, str]) -> None:
     """Draw why the run is not done, and how to continue it."""
     show_flashes(FLASHES)
     if _is_resuming(state):
@@ -165,14 +233,14 @@ def _draw_advice(state: RunState) -> None:
         text = f"The run was interrupted: {why} Press Resume to continue it."
         st.warning(plain(readable(text)))
     elif state.state == "failed":
-        st.error(plain(readable(cause(state))))
+        st.error(plain(readable(cause(state, named))))
         st.caption(
             "If the pipeline needs a change, press Open this pipeline, change it and run it: "
             "finished nodes are not computed again. If the cause was something else, press Retry."
         )
 
 
-def cause(state: RunState) -> str:
+def cause(state: RunState, named: Mapping[str, str]) -> str:
     """Return why a run failed.
 
     It is the error of the first node that failed, and how many more failed.
@@ -183,7 +251,7 @@ def cause(state: RunState) -> str:
     if not failed:
         return "The run failed."
     (name, error), more = failed[0], len(failed) - 1
-    line = failure_line(name, error or {})
+    line = f"{named.get(name, name)}: {(error or {})['message']}"
     return f"{line} (and {counted(more, 'more node', 'more nodes')})" if more else line
 
 
@@ -236,11 +304,10 @@ def _chosen_node(state: RunState, planned: ExpandedPipeline | None) -> str | Non
     The user chooses by a click in the graph or in the list; the later of the two counts.
     """
     key, own = f"run-node-{state.id}", f"run-own-choice-{state.id}"
-    shown = st.session_state.get(_graph_key(state.id))
-    seen = st.session_state.get(own, 0)
-    clicked_node = _one_of_its_branches(clicked(shown, seen), state, planned)
-    if shown and clicked_node in state.nodes:
-        st.session_state[own], st.session_state[key] = shown["timestamp"], clicked_node
+    click = clicked_node(_graph_key(state.id), st.session_state.get(own, 0))
+    name = _one_of_its_branches(click[0], state, planned) if click else None
+    if click and name in state.nodes:
+        st.session_state[own], st.session_state[key] = click[1], name
     # The user has not chosen yet: follow what happens.
     elif own not in st.session_state or st.session_state.get(key) not in state.nodes:
         st.session_state[key] = spotlight(state)
@@ -285,26 +352,34 @@ def _graph_key(run: str) -> str:
 
 
 def _draw_graph(
-    watcher: RunWatcher, state: RunState, planned: ExpandedPipeline, chosen: str | None
+    row: RunRow, state: RunState, planned: ExpandedPipeline, chosen: str | None
 ) -> None:
     """Draw the pipeline with the states of its nodes; many branches are drawn as one node."""
-    drawn = drawing(planned.pipeline, studio().catalog, state, chosen)
-    if len(drawn.nodes) > MOST_DRAWN:
-        as_written = studio().runs.written_pipeline(watcher.row)
+    catalog, pipeline = studio().catalog, planned.pipeline
+    copies: Mapping[str, Sequence[str]] = {}
+    if len(pipeline.nodes) > MOST_DRAWN:
+        as_written = studio().runs.written_pipeline(row)
         if as_written is not None:
-            drawn = folded_drawing(as_written, studio().catalog, state, planned.copies, chosen)
-    low, high = GRAPH_HEIGHTS
-    height = min(high, max(low, 40 * len(drawn.nodes)))
-    draw_graph(drawn, _graph_key(state.id), height=height, spacing=(30, 60), clickable=True)
+            pipeline, copies = as_written, planned.copies
+
+    def result(name: str) -> NodeResult:
+        """Return the result of a node of the run; the branches of a node have none in common."""
+        node, finished = pipeline.nodes[name], state.nodes.get(name)
+        if finished is None:
+            return NodeResult()
+        names = partial(studio().runs.names, row)
+        return result_in_run(finished, catalog.get(node.type), node, names)
+
+    graph = RunGraph(pipeline, state, copies, result)
+    draw_graph(graph, catalog, _graph_key(state.id), chosen)
 
 
-def _draw_timeline(watcher: RunWatcher, state: RunState, pipeline: Pipeline | None) -> None:
+def _draw_timeline(watcher: RunWatcher, state: RunState, named: Mapping[str, str]) -> None:
     """Draw when each node was running; nothing before the first node starts."""
     spans = watcher.spans
     if not spans:
         return
-    named = titles(pipeline, studio().catalog) if pipeline else {}
-    shown = {node: named.get(node, node) for node in state.nodes}
+    shown = {node: named[node] for node in state.nodes}
     if state.live:
         st.html(live_timeline(spans, shown))
     else:
@@ -313,24 +388,22 @@ def _draw_timeline(watcher: RunWatcher, state: RunState, pipeline: Pipeline | No
         )
 
 
-def _draw_details(row: RunRow, state: RunState, pipeline: Pipeline | None) -> None:
+def _draw_details(
+    row: RunRow, state: RunState, pipeline: Pipeline | None, named: Mapping[str, str]
+) -> None:
     """Draw the list of nodes and the chosen node."""
-    named = titles(pipeline, studio().catalog) if pipeline else {}
     key = f"run-node-{state.id}"
     name = st.selectbox(
         "Node",
         list(state.nodes),
-        format_func=lambda node: (
-            f"{readable(named.get(node) or node)} ({node}): {state.nodes[node].state}"
-        ),
+        format_func=lambda node: f"{readable(named[node])}: {state.nodes[node].state}",
         key=key,
         on_change=_note_choice,
         args=(state.id,),
     )
-    draw_node(row, state, pipeline, str(name))
+    draw_node(row, state, pipeline, str(name), named[str(name)])
 
 
 def _note_choice(run: str) -> None:
     """Keep the choice of the user from now on, whichever node fails or starts."""
-    shown = st.session_state.get(_graph_key(run))
-    st.session_state[f"run-own-choice-{run}"] = shown["timestamp"] if shown else 0
+    st.session_state[f"run-own-choice-{run}"] = last_answer(_graph_key(run))

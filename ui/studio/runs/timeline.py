@@ -53,7 +53,7 @@ def gantt(spans: Sequence[Span], titles: Mapping[str, str]) -> go.Figure:
     # One trace for each state: the legend then shows each state once.
     for state in dict.fromkeys(span.state for span in spans):
         shown = [span for span in spans if span.state == state and span.node in rows]
-        figure.add_trace(_points(shown, rows) if state == "cached" else _bars(shown, rows, state))
+        figure.add_trace(_trace(shown, rows, titles, state))
     figure.update_layout(
         barmode="overlay",
         showlegend=True,
@@ -74,6 +74,16 @@ def gantt(spans: Sequence[Span], titles: Mapping[str, str]) -> go.Figure:
     return figure
 
 
+def _trace(
+    spans: Sequence[Span], rows: Mapping[str, int], titles: Mapping[str, str], state: str
+) -> go.Bar | go.Scatter:
+    """Return all spans in one state, with what the mouse shows of each."""
+    trace = _points(spans, rows) if state == "cached" else _bars(spans, rows, state)
+    trace.customdata = [_hover(span, titles[span.node]) for span in spans]
+    trace.hovertemplate = "%{customdata}<extra></extra>"
+    return trace
+
+
 def _bars(spans: Sequence[Span], rows: Mapping[str, int], state: str) -> go.Bar:
     """Return the bars of all spans in one state."""
     colour = tone(state).strong
@@ -86,8 +96,6 @@ def _bars(spans: Sequence[Span], rows: Mapping[str, int], state: str) -> go.Bar:
         x=[1000 * (_end(span) - span.start) for span in spans],
         # The line makes the shortest bar visible.
         marker={"color": colour, "line": {"color": colour, "width": 2}},
-        customdata=[_hover(span) for span in spans],
-        hovertemplate="%{customdata}<extra></extra>",
     )
 
 
@@ -99,16 +107,14 @@ def _points(spans: Sequence[Span], rows: Mapping[str, int]) -> go.Scatter:
         y=[rows[span.node] for span in spans],
         x=[_moment(span.start) for span in spans],
         marker={"symbol": "diamond", "size": 10, "color": tone("cached").strong},
-        customdata=[_hover(span) for span in spans],
-        hovertemplate="%{customdata}<extra></extra>",
     )
 
 
-def _hover(span: Span) -> str:
+def _hover(span: Span, title: str) -> str:
     """Return what the mouse shows of a span; the text is escaped."""
     took = "" if span.state == "cached" else f" for {duration(_end(span) - span.start)}"
     attempt = f", attempt {span.attempt}" if span.attempt > 1 else ""
-    return f"{html.escape(span.node)}<br>{span.state}{took}{attempt}<br>from {clock(span.start)}"
+    return f"{html.escape(title)}<br>{span.state}{took}{attempt}<br>from {clock(span.start)}"
 
 
 def _end(span: Span) -> float:
@@ -306,7 +312,7 @@ def live_timeline(spans: Sequence[Span], titles: Mapping[str, str]) -> str:
     whole = max(max(_end(span) for span in spans) - start, 1.0)
     rows = []
     for node, title in titles.items():
-        bars = "".join(_live_bar(span, start, whole) for span in spans if span.node == node)
+        bars = "".join(_live_bar(span, title, start, whole) for span in spans if span.node == node)
         rows.append(f"<tr><th>{_named(title)}</th><td>{bars}</td></tr>")
     # The last eight characters are the time without the date.
     ticks = "".join(f"<span>{clock(start + whole * part / 4)[-8:]}</span>" for part in range(5))
@@ -314,14 +320,14 @@ def live_timeline(spans: Sequence[Span], titles: Mapping[str, str]) -> str:
     return f"<style>{TIMELINE_STYLE}</style><table class='run-times'>{''.join(rows)}</table>"
 
 
-def _live_bar(span: Span, start: float, whole: float) -> str:
+def _live_bar(span: Span, title: str, start: float, whole: float) -> str:
     """Return the bar of a span: a part of the ``whole`` seconds since ``start``."""
     # In percent of the time from the first start to now.
     left, width = 100 * (span.start - start) / whole, 100 * (_end(span) - span.start) / whole
     style = (
         f"left: {left:.2f}%; width: max(4px, {width:.2f}%); background: {tone(span.state).strong}"
     )
-    return f"<i title='{_hover(span).replace('<br>', ', ')}' style='{style}'></i>"
+    return f"<i title='{_hover(span, title).replace('<br>', ', ')}' style='{style}'></i>"
 
 
 TIMELINE_STYLE = (

@@ -31,7 +31,13 @@ def pipeline(**learners: str) -> Pipeline:
 
 
 def judged_run(studio: Studio, pipeline: Pipeline, **reports: Report) -> str:
-    """A finished run in which these nodes gave these reports."""
+    """A finished run in which these nodes gave these reports; the title is in their settings."""
+    nodes = dict(pipeline.nodes)
+    for node, report in reports.items():
+        if nodes[node].type == "evaluate":
+            named = {"params": {"name": report.title}}
+            nodes[node] = nodes[node].model_copy(update=named)
+    pipeline = pipeline.model_copy(update={"nodes": nodes})
     done = [
         (
             "finished",

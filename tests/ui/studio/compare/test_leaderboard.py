@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,16 +17,17 @@ from ui.studio.compare.leaderboard import (
     EvaluationFigures,
     Evaluations,
     Line,
-    alike,
     board_rows,
-    data_names,
     first_measure,
+    folded,
+    groups_of,
     inspectable_node,
     measure_title,
     measures_of,
     names_of,
     ranked,
 )
+from ui.studio.screen_text import time_of_day
 from ui.studio.session import Studio
 
 
@@ -47,6 +49,7 @@ def line(
         "Pipe",
         0.0,
         node,
+        title,
         "MART",
         EvaluationFigures.of(evaluation(title, **about)),
         Artifact("report", run + node, {}),
@@ -106,11 +109,10 @@ def test_lines_of_the_same_rows_and_question_share_a_letter(
     other: dict[str, Any], same: bool
 ) -> None:
     first, second = line(node="a", auc=0.9), line(node="b", **other)
-    named = data_names([first, second])
-    assert named[first.key] == "A: 10 rows, 2 classes"
-    assert (named[first.key] == named[second.key]) is same
-    assert named[second.key][0] == ("A" if same else "B")
-    assert (alike([first, second], 5) == [first, second]) is same
+    groups = groups_of([first, second])
+    assert groups[0].title == "A: 10 rows, 2 classes"
+    letters = [(group.letter, group.lines) for group in groups]
+    assert letters == ([("A", [first, second])] if same else [("A", [first]), ("B", [second])])
 
 
 def test_as_many_rows_of_other_classes_are_other_data() -> None:
@@ -118,39 +120,75 @@ def test_as_many_rows_of_other_classes_are_other_data() -> None:
     even = Report(
         "evaluation", "E", {"rows": 10}, counts, {"classes": ["no", "yes"], "positive": None}
     )
-    assert EvaluationFigures.of(even).data != EvaluationFigures.of(evaluation()).data
+    assert not EvaluationFigures.of(even).has_rows_of(EvaluationFigures.of(evaluation()))
 
 
 def test_letters_go_on_after_the_alphabet() -> None:
     lines = [line(node=f"n{rows}", rows=rows) for rows in range(3, 31)]
-    assert [name.split(":")[0] for name in data_names(lines).values()][24:] == [
-        "Y",
-        "Z",
-        "AA",
-        "AB",
+    assert [group.letter for group in groups_of(lines)][24:] == ["Y", "Z", "AA", "AB"]
+
+
+def identified(line: Line, **columns: str) -> Line:
+    rows = {"classes": "same", "columns": columns}
+    return replace(line, evaluation=replace(line.evaluation, test_rows=rows))
+
+
+def test_as_many_rows_with_other_values_are_other_rows() -> None:
+    first = identified(line(node="a"), age="1", height="2")
+    fewer_columns = identified(line(node="b"), age="1")
+    other = identified(line(node="c"), age="9")
+    groups = groups_of([first, fewer_columns, other])
+    assert [group.lines for group in groups] == [[first, fewer_columns], [other]]
+
+
+def test_letters_stay_when_newer_runs_are_added_or_lines_are_in_another_order() -> None:
+    old, new = replace(line(rows=5), started=1.0), replace(line(rows=6, node="b"), started=2.0)
+    newest = replace(line(rows=7, node="c"), started=3.0)
+    assert [group.letter for group in groups_of([new, old])] == ["A", "B"]
+    letters = {
+        group.lines[0].evaluation.rows: group.letter for group in groups_of([newest, new, old])
+    }
+    assert letters == {5: "A", 6: "B", 7: "C"}
+
+
+def test_repeats_of_a_result_are_one_line_of_the_newest_run() -> None:
+    result = Artifact("predictions", "same", {})
+    lines = [
+        replace(line(run, "e", "MART", auc=0.9), started=at, predictions=result)
+        for run, at in (("one", 1.0), ("two", 3.0), ("three", 2.0))
     ]
+    (kept,) = folded(lines)
+    assert kept.run == "two" and [each.run for each in kept.repeats] == ["three", "one"]
+    relabelled = replace(lines[0], name="Baseline")
+    other = replace(lines[1], predictions=Artifact("predictions", "other", {}))
+    elsewhere = replace(lines[2], evaluation=line(accuracy=0.4).evaluation)
+    assert len(folded([*lines, relabelled, other, elsewhere])) == 4
 
 
 def test_names_tell_lines_apart_with_as_few_words_as_will_do() -> None:
     lines = [
-        line("20260101-120000-aaaa", "e1", "MART"),
-        line("20260101-120000-aaaa", "e2", "Forest"),
-        line("20260101-130000-bbbb", "e1", "Forest"),
-        line("20260101-130000-bbbb", "e1", "Twice"),
-        line("20260101-130000-bbbb", "e2", "Twice"),
+        line("a", "e1", "MART"),
+        line("a", "e2", "Forest"),
+        replace(line("b", "e1", "Forest"), pipeline="Other"),
+        line("b", "e1", "Twice"),
+        line("b", "e2", "Twice"),
+        line("a", "e1", "Again"),
+        replace(line("b", "e1", "Again"), started=3600.0),
     ]
     assert names_of(lines) == [
         "MART",
-        "Forest · 120000-aaaa",
-        "Forest · 130000-bbbb",
-        "Twice · 130000-bbbb · e1",
-        "Twice · 130000-bbbb · e2",
+        "Forest · Pipe",
+        "Forest · Other",
+        "Twice",
+        "Twice (2)",
+        f"Again · {time_of_day(0.0)}",
+        f"Again · {time_of_day(3600.0)}",
     ]
 
 
 def test_the_board_has_every_measure_in_every_row() -> None:
     lines = [line(node="a", auc=0.75), line(node="b", accuracy=0.5)]
-    rows = board_rows(lines, data_names(lines))
+    rows = board_rows(lines, "A: 10 rows")
     assert [(row["rank"], row["node"], row["auc"], row["accuracy"]) for row in rows] == [
         (1, "a", 0.75, None),
         (2, "b", None, 0.5),
@@ -167,13 +205,8 @@ def test_runs_of_one_pipeline_are_told_apart_by_when_they_began_and_by_their_pre
         judged_run(studio, document, evaluate_one=evaluation(auc=0.9))
     with studio.runs.log() as log:
         lines = Evaluations(studio.runs).lines(log.runs())
-    assert {each.model for each in lines} == {"Deep forest", "Deep forest, mddf"}
-    assert list(board_rows(lines, data_names(lines))[0])[:4] == [
-        "rank",
-        "evaluation",
-        "started",
-        "model",
-    ]
+    assert len({each.model for each in lines}) == 2
+    assert all("mddf" not in each.model and "Deep forest" in each.model for each in lines)
 
 
 def test_an_odd_report_is_taken_as_it_is() -> None:

@@ -6,14 +6,19 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from engine.values import Report
+from engine.node_types import NodeContext
+from engine.values import Predictions, Report
+from engine.workspace import Files
+from nodes import evaluate
 from tests.ui.studio.compare.lab import judged_run, pipeline
-from tests.ui.studio.runs.lab import labels, press, words
+from tests.ui.studio.runs.lab import DONE, labels, press, words, written
 from ui.studio.compare import page as compare
-from ui.studio.compare.leaderboard import Evaluations, ranked
+from ui.studio.compare.leaderboard import Evaluations, groups_of
 from ui.studio.runs import run_view
 from ui.studio.session import Studio
 
@@ -113,7 +118,7 @@ def test_the_address_names_the_runs_and_what_is_not_there_is_said(studio: Studio
         for n in (5, 6, 7)
     ]
     test = compare_page(runs=f"{runs[0]},{runs[2]},{runs[0]},[x](http://y)")
-    assert [row["run"] for row in board(test)] == [runs[2], runs[0]]
+    assert [row["evaluation"] for row in board(test)] == ["E7", "E5"]
     assert (
         len(test.warning) == 1
         and "http" in test.warning[0].value
@@ -124,23 +129,86 @@ def test_the_address_names_the_runs_and_what_is_not_there_is_said(studio: Studio
     assert "runs" not in test.query_params
 
 
-def test_different_data_is_warned_about_and_can_be_chosen(studio: Studio) -> None:
-    judged_run(studio, pipeline(one="mart"), evaluate_one=full("A", 0.9))
-    judged_run(studio, pipeline(one="mart"), evaluate_one=full("B", 0.8, rows=500))
+def test_results_on_other_test_rows_are_on_another_board_with_a_letter_that_stays(
+    studio: Studio,
+) -> None:
+    first = judged_run(studio, pipeline(one="mart"), evaluate_one=full("A", 0.9))
+    second = judged_run(studio, pipeline(one="mart"), evaluate_one=full("B", 0.8, rows=500))
     test = compare_page()
-    assert len(test.selectbox(key="compare-data").options) == 2
-    assert not test.warning, "at first only lines of the same data are ticked"
-    with studio.runs.log() as log:
-        order = ranked(Evaluations(studio.runs).lines(log.runs()), "auc")
-    test.session_state[compare.table_key(order)] = {
-        "selection": {"rows": [0, 1], "columns": [], "cells": []}
-    }
-    test.run()
-    assert len(test.warning) == 1
-    choice = test.selectbox(key="compare-data")
-    choice.set_value(choice.options[0]).run()
-    assert len(board(test)) == 1
-    assert "different sets" not in words(test)
+    choice = test.selectbox(key="compare-rows")
+    assert [option.split(" rows")[0] for option in choice.options] == ["A: 20,000", "B: 500"]
+    assert choice.value == "B" and [row["evaluation"] for row in board(test)] == ["B"]
+    choice.set_value("A").run()
+    assert [row["evaluation"] for row in board(test)] == ["A"]
+    test.selectbox(key="compare-latest").set_value(20).run()
+    assert test.selectbox(key="compare-rows").value == "A"
+    for run, letter in ((first, "A"), (second, "B")):
+        alone = compare_page(runs=run)
+        assert [row["evaluation"] for row in board(alone)] == [letter]
+        data = Evaluations(studio.runs)
+        with studio.runs.log() as log:
+            groups = groups_of(data.lines(log.runs()))
+        assert {group.lines[0].name: group.letter for group in groups}[letter] == letter
+
+
+def test_repeats_of_a_result_are_one_line(studio: Studio) -> None:
+    for _ in range(3):
+        judged_run(studio, pipeline(one="mart"), evaluate_one=full("A", 0.9))
+    test = compare_page("Runs")
+    assert [row["runs"] for row in board(test)] == ["3 runs with the same result"]
+    assert labels(test).count("Open run") == 3
+
+
+def test_no_id_is_on_the_page(studio: Studio) -> None:
+    run = judged_run(studio, pipeline(one="mart"), evaluate_one=full("A", 0.9))
+    for tab in ("Curves", "Settings", "Runs"):
+        test = compare_page(tab)
+        shown = f"{board(test)} {words(test)}"
+        assert run not in shown and "evaluate_one" not in shown
+
+
+def scored(skill: float) -> Predictions:
+    truth = np.random.default_rng(3).random(400) < 0.4
+    noise = np.random.default_rng(int(1000 * skill)).random(400)
+    score = np.clip(truth * skill + noise * (1 - skill), 0, 1)
+    names = pa.array(np.where(truth, "yes", "no"))
+    return Predictions(np.column_stack([1 - score, score]), ["no", "yes"], "M", names)
+
+
+def evaluated_run(studio: Studio, folder: Path, **skills: float) -> str:
+    """A run whose evaluations are of stored predictions."""
+    document = pipeline(**dict.fromkeys(skills, "mart"))
+    events = []
+    for name, skill in skills.items():
+        predictions = scored(skill)
+        ctx = NodeContext(f"evaluate_{name}", "0" * 64, Files(folder), folder)
+        params = evaluate.EvaluateParams(name=name)
+        report = evaluate.run(ctx, {"predictions": predictions}, params)["report"]
+        for node, port, value in (
+            (f"predict_{name}", "predictions", predictions),
+            (f"evaluate_{name}", "report", report),
+        ):
+            output = studio.store.put(port, value).to_dict()
+            events.append(("finished", node, {**DONE, "outputs": {port: output}}))
+    nodes = dict(document.nodes)
+    for name in skills:
+        label = {"label": name.capitalize()}
+        nodes[f"evaluate_{name}"] = nodes[f"evaluate_{name}"].model_copy(update=label)
+    document = document.model_copy(update={"nodes": nodes})
+    return written(studio, document, [*events, ("run-finished", None, {"state": "done"})])
+
+
+def test_a_difference_that_the_rows_do_not_show_is_a_tie(studio: Studio, tmp_path: Path) -> None:
+    evaluated_run(studio, tmp_path, good=0.3, alike=0.298, bad=0.1)
+    test = compare_page()
+    assert not test.exception
+    rows = board(test)
+    assert [row["evaluation"] for row in rows] == ["Good", "Alike", "Bad"], "labels are names"
+    assert [row["difference"].split()[-1] for row in rows] == ["best", "tie", "worse"]
+    for row in rows:
+        low, high = map(float, row["interval"].split(" to "))
+        assert low < row["auc"] < high <= 1
+    assert "A tie with Good: Alike." in words(test)
 
 
 @pytest.mark.parametrize(
@@ -160,13 +228,13 @@ def test_ticked_lines_are_drawn_side_by_side(studio: Studio, tab: str, charts: i
 def test_settings_of_two_runs_that_differ_are_told(studio: Studio) -> None:
     one, other = pipeline(one="mart"), pipeline(one="mart", two="mlp")
     judged_run(studio, one, evaluate_one=full("A", 0.9))
-    judged_run(studio, other, evaluate_one=full("B", 0.8))
+    judged_run(studio, other, evaluate_one=full("A", 0.8))
     test = compare_page("Settings")
     rows = test.dataframe[1].value.to_dict("records")
     assert [(row["Node"], row["Setting"]) for row in rows] == [
-        ("Neural network (two)", "Node"),
-        ("Predict (predict_two)", "Node"),
-        ("Evaluate (evaluate_two)", "Node"),
+        ("Neural network", "Node"),
+        ("Predict 2", "Node"),
+        ("Evaluate 2", "Node"),
     ]
 
 

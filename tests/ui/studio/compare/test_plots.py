@@ -22,9 +22,9 @@ def test_recalls_stand_side_by_side_and_a_missing_one_has_no_bar() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "top"), [((0.009, 0.07), 0.077), ((0.25, 1.0), 1.1), ((None, None), 1.1)]
+    ("values", "top"), [((0.009, 0.07), 0.077), ((0.25, 1.0), 1.0), ((None, None), 1.0)]
 )
-def test_the_axis_of_recalls_ends_just_above_the_greatest(
+def test_the_axis_of_recalls_ends_just_above_the_greatest_and_not_above_one(
     values: tuple[float | None, ...], top: float
 ) -> None:
     figure = plots.recall_at_rates([dict(zip(("a", "b"), values, strict=True), name="MART")], RATES)

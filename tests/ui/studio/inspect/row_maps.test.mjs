@@ -6,7 +6,7 @@ import test from "node:test";
 
 // The studio sends the file as text, so it has no package that would name its kind.
 const source = fs.readFileSync(new URL("../../../../ui/studio/assets/row_maps.js", import.meta.url));
-const { View, columnsFor, decoded, inBox, inLasso, styled } = await import(`data:text/javascript;base64,${source.toString("base64")}`);
+const { View, arranged, columnsFor, decoded, inBox, inLasso, styled } = await import(`data:text/javascript;base64,${source.toString("base64")}`);
 
 const view = () => new View({ draws: 0, draw() { this.draws += 1; } });
 const near = (one, other) => assert.ok(Math.abs(one - other) < 1e-9, `${one} is not ${other}`);
@@ -100,6 +100,11 @@ test("after the colours come other shapes", () => {
 });
 
 test("few maps are in one line, many in lines of about equal length", () => {
-  assert.deepEqual([1, 2, 5, 6, 7, 8].map((panels) => columnsFor(panels, 1)), [1, 2, 5, 3, 4, 4]);
-  assert.deepEqual([1, 5].map((panels) => columnsFor(panels, 2)), [1, 2]);
+  assert.deepEqual([1, 2, 5, 6, 7, 8].map(columnsFor), [1, 2, 5, 3, 4, 4]);
+});
+
+test("two forests are side by side while their maps fit, else above each other with the layers in columns", () => {
+  assert.deepEqual(arranged([2, 1]), { columns: 2, stacked: false });
+  assert.deepEqual(arranged([5, 3]), { columns: 5, stacked: true });
+  assert.deepEqual(arranged([5]), { columns: 5, stacked: false });
 });

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -147,6 +148,9 @@ def test_rows_without_a_class_leave_out_what_cannot_be_judged(studio: Studio, ta
     run, _ = inspected_run(studio, small(truth=(-1, -1, -1, -1)))
     test = inspect_page(tab, run=run, node="inspect")
     assert not test.exception and not test.warning
+    if tab == "t-SNE":
+        assert test.segmented_control(key="inspect-colour-class").options == ["Class"]
+        assert "no true classes" in words(test)
 
 
 def test_a_row_is_chosen_by_its_number(studio: Studio):
@@ -259,6 +263,17 @@ def test_two_forests_are_shown_side_by_side(studio: Studio, tab: str, plots: int
     assert tab != "t-SNE" or "same rows: marks are linked" in shown
 
 
+def test_growth_of_two_forests_is_compared_by_one_metric_on_one_axis(studio: Studio):
+    run = two_forests(studio)
+    test = inspect_page("Growth", run=run, node="inspect-a", **{"with": f"{run}/inspect-b"})
+    box = next(box for box in test.selectbox if box.label == "Metric")
+    assert box.value == "accuracy" and box.options == ["Accuracy", "Log loss"]
+    box.set_value("log_loss").run()
+    first, second = (json.loads(each.proto.spec)["layout"] for each in test.get("plotly_chart")[:2])
+    assert not test.exception and first["title"]["text"].startswith("Log loss")
+    assert first["yaxis"]["range"] == second["yaxis"]["range"]
+
+
 def test_marked_rows_show_what_both_forests_predict(studio: Studio):
     run = two_forests(studio)
     test = inspect_page("t-SNE", run=run, node="inspect-a", **{"with": f"{run}/inspect-b"})
@@ -289,7 +304,11 @@ def test_forests_of_the_same_name_are_told_apart(studio: Studio):
     second, _ = inspected_run(studio, large(40, 2))
     test = inspect_page("t-SNE", run=first, node="inspect", **{"with": f"{second}/inspect"})
     shown = words(test)
-    assert not test.exception and "Deep forest: " in shown and "Deep forest · Digits · " in shown
+    assert (
+        not test.exception
+        and "Deep forest: " in shown
+        and re.search(r"Deep forest · [\d: -]+ · Digits: ", shown)
+    )
     assert "The two inspections share 1 row:" in shown
 
 
@@ -452,6 +471,19 @@ def test_an_address_that_leads_nowhere_says_so_and_leads_back(
     run, _ = inspected_run(studio, small())
     test = inspect_page(**({"run": run} | address))
     assert not test.exception and told in test.error[0].value and "All forests" in labels(test)
+
+
+def test_a_run_that_is_deleted_stays_while_its_page_is_open_and_is_then_reported(studio: Studio):
+    run, _ = inspected_run(studio, small())
+    other, _ = inspected_run(studio, large(40, 2))
+    test = inspect_page(run=run, node="inspect")
+    with studio.runs.log() as log:
+        log.remove_runs([run])
+    assert not test.run().exception
+    again = inspect_page(run=run, node="inspect")
+    assert not again.exception and run in again.error[0].value and "All forests" in labels(again)
+    beside = inspect_page(run=other, node="inspect", **{"with": f"{run}/inspect"})
+    assert not beside.exception and "does not exist any more" in beside.warning[0].value
 
 
 # The maps

@@ -179,3 +179,23 @@ def test_more_rows_leave_the_more_errors_are_allowed():
         for share in (0.05, 0.9)
     ]
     assert early[0] < early[1]
+
+
+# Another metric
+
+
+def test_records_are_scored_by_another_metric_of_the_same_rows():
+    blind = {"accuracy": 0.5, "log_loss": 0.7}
+    records = [
+        record(1, scored_on="blind", blind=blind, score_se=0.01),
+        record(2, scored_on="blind", blind={}, probe=True, kept=False),
+    ]
+    assert tables.metrics_of(records, "accuracy") == ["accuracy", "log_loss"]
+    assert tables.scored_by(records, "accuracy", "accuracy") is records
+    first, probe = tables.scored_by(records, "accuracy", "log_loss")
+    assert (first["score"], first["score_se"], probe["score"]) == (0.7, None, None)
+
+
+def test_records_of_earlier_versions_have_out_of_fold_scores():
+    assert tables.scored_by([record(1)], "accuracy", "log_loss")[0]["score"] == 0.25
+    assert tables.metrics_of([record(1)], "auc") == ["auc", "accuracy", "log_loss"]

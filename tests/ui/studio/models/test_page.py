@@ -11,6 +11,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from engine.node_types import load_catalog
+from engine.pipeline import Node, Pipeline
 from engine.pipeline_library import Library
 from engine.plan import RunOptions
 from engine.runs import Runs
@@ -94,9 +95,13 @@ def test_a_model_shows_its_card(jobs: ScoringJobs):
     assert "Delete it" in labels(test) and "Run" not in labels(test)
 
 
-def test_what_a_model_was_judged_on_is_told_in_words():
-    judged = EvaluationSummary("evaluate", "Deep forest", "split.test", {})
-    assert all(each in evaluation_text(judged) for each in ("Deep forest", "“test”", "“split”"))
+def test_the_rows_that_a_model_was_evaluated_on_are_named_in_words(jobs: ScoringJobs):
+    evaluation = EvaluationSummary("evaluate", "Deep forest", "s1.test", {})
+    split = Pipeline(name="P", nodes={"s1": Node(type="split", label="Hold out")})
+    text = evaluation_text(evaluation, split)
+    assert all(each in text for each in ("Deep forest", "Test rows", "“Hold out”"))
+    assert "s1" not in text
+    assert evaluation_text(evaluation, None) == "Deep forest, evaluated in its run."
 
 
 @pytest.mark.parametrize(("threshold", "title"), [(0.3, "F1 at threshold"), (None, "Mean F1")])

@@ -13,13 +13,14 @@ import pyarrow as pa
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from engine.node_types import NodeContext, load_catalog
 from engine.store import Artifact, CacheEntry, Store
 from engine.values import Folder, Predictions, Report, Table
-from engine.workspace import Workspace
+from engine.workspace import Files, Workspace
 from nodes import NODE_TYPES
 from ui.studio import plots
 from ui.studio.previews import headline, reports
-from ui.studio.previews.models import settings
+from ui.studio.previews.models import forest_record, settings
 from ui.studio.previews.reports import result_of, title_in
 from ui.studio.previews.tables import summarize
 from ui.studio.widgets import as_arrow, as_csv, in_theme
@@ -473,3 +474,13 @@ def test_swept_settings_stand_on_the_leaderboard_under_their_titles(monkeypatch)
     )
     reports._leaderboard(Report("comparison", "", {}, rows=rows, data=data), "k")
     assert drawn["max_depth"] == "Depth" and "odd" not in drawn and "gone" not in drawn
+
+
+@pytest.mark.parametrize("kind", ["random-forest", "extra-trees"])
+def test_a_single_forest_is_not_taken_for_a_deep_one(tmp_path: Path, kind: str) -> None:
+    rows = Table(pa.table({"x": [1.0, 2.0] * 10, "y": ["a", "b"] * 10}), target="y")
+    node_type = load_catalog()[kind]
+    ctx = NodeContext("m", "0" * 64, Files(tmp_path), tmp_path)
+    model = node_type.run(ctx, {"table": rows}, node_type.params(trees=2))["model"]
+    model.save(tmp_path / "model")
+    assert forest_record(tmp_path / "model") is None

@@ -11,7 +11,8 @@ from engine.pipeline_file import dumps
 from engine.run_state import NodeState, RunState
 from engine.runs import Runs
 from engine.workspace import Workspace
-from ui.studio.runs.run_graph import drawing, folded_drawing
+from ui.studio.builder.node_states import NodeResult
+from ui.studio.runs.graph import RunGraph, drawing
 from ui.studio.runs.run_view import _one_of_its_branches
 
 CATALOG = load_catalog()
@@ -39,17 +40,21 @@ STATE = RunState(
 )
 
 
+def no_result(name: str) -> NodeResult:
+    return NodeResult()
+
+
 def test_a_run_is_drawn_with_a_node_for_each_branch():
     planned = RUNS.planned_pipeline(ROW)
     assert planned is not None
-    drawn = drawing(planned.pipeline, CATALOG, STATE, "forest-2")
-    assert {name: node[0] for name, node in drawn.nodes.items()} == {
+    drawn = drawing(RunGraph(planned.pipeline, STATE, {}, no_result), CATALOG, "forest-2")
+    assert {name: node.title for name, node in drawn.nodes.items()} == {
         "load": "Load data",
         "forest-1": "Random forest trees=1",
         "forest-2": "Random forest trees=2",
         "forest-3": "Random forest trees=3",
     }
-    assert drawn.edges == (("load", "forest-1"), ("load", "forest-2"), ("load", "forest-3"))
+    assert [link.target for link in drawn.links] == ["forest-1", "forest-2", "forest-3"]
 
 
 def test_the_pipeline_of_a_run_stays_as_it_was_written():
@@ -59,10 +64,11 @@ def test_the_pipeline_of_a_run_stays_as_it_was_written():
 def test_too_many_branches_are_drawn_as_one_and_a_click_leads_to_the_one_that_failed():
     planned = RUNS.planned_pipeline(ROW)
     assert planned is not None
-    drawn = folded_drawing(DOCUMENT, CATALOG, STATE, planned.copies, "forest-3")
-    title, said, state = drawn.nodes["forest"]
-    assert (title, state) == ("Random forest × 3", "failed") and "1 of 3" in said
-    assert drawn.nodes["load"] == ("Load data", "✓ done", "done")
+    drawn = drawing(RunGraph(DOCUMENT, STATE, planned.copies, no_result), CATALOG, "forest-3")
+    node = drawn.nodes["forest"]
+    assert (node.title, node.view["state"]) == ("Random forest × 3", "failed")
+    assert "1 of 3" in node.view["text"]
+    assert (drawn.nodes["load"].title, drawn.nodes["load"].view["state"]) == ("Load data", "done")
     assert drawn.chosen == "forest"
     assert _one_of_its_branches("forest", STATE, planned) == "forest-3"
     assert _one_of_its_branches("forest-1", STATE, planned) == "forest-1"

@@ -139,7 +139,7 @@ def test_the_timeline_has_a_row_for_each_node_a_bar_for_each_span_and_ready_mark
     cached, failed, done = figure.data
     assert (cached.mode, cached.y) == ("markers", (0,))
     assert (failed.y, failed.x) == ((1,), (2000,))
-    assert done.customdata[0].startswith("b<br>done for 1.0 s, attempt 2")
+    assert done.customdata[0].startswith("Forest<br>done for 1.0 s, attempt 2")
     assert figure.layout.yaxis.ticktext == ("Load", "Forest", "Judge")
 
 

@@ -33,8 +33,9 @@ const ROOM = { add: { x: 264, y: 324 }, connect: { x: 428, y: 324 } }; // the si
 const PANEL_OPENS = 1000; // milliseconds within which the stage gets its new size when the panel opens
 
 // These must always be the same objects: after a change React Flow updates every node, port and edge.
+// React Flow has its own style for a type that is named group.
 const SETTINGS = {
-  nodeTypes: { node: PipelineNode, note: NoteNode, group: GroupNode },
+  nodeTypes: { node: PipelineNode, note: NoteNode, nodeGroup: GroupNode },
   edgeTypes: { routed: RoutedEdge },
   snapToGrid: true,
   snapGrid: [GRID, GRID],
@@ -64,6 +65,7 @@ export function Canvas() {
   const flow = useReactFlow();
   const ui = useScreen(store, home, stage, flow);
   const first = useFirstView(store, stage);
+  useKeepFocus(home);
 
   const onKeyDown = useMemo(() => keyHandler(store, ui), [store, ui]);
   const drop = useMemo(() => dropHandlers(store, stage, flow.screenToFlowPosition, ui.focus), [store, flow, ui]);
@@ -72,7 +74,7 @@ export function Canvas() {
   return (
     <div ref={home} className="sylva-canvas" style={{ height }} tabIndex={-1} onKeyDown={onKeyDown} onPointerDownCapture={closeElsewhere}>
       {readOnly ? <ViewButtons fit={ui.fit} /> : <Palette onAdd={ui.addInMiddle} onNote={ui.note} fit={ui.fit} />}
-      <div ref={stage} className={`stage${far ? " far" : ""}`} onDoubleClick={ui.onDoubleClick} onPointerDown={ui.onPointerDown} onFocus={ui.onFocus} {...drop}>
+      <div ref={stage} className={`stage${far ? " far" : ""}`} onDoubleClick={ui.onDoubleClick} onPointerDown={ui.onPointerDown} onFocus={ui.onFocus} onScrollCapture={ui.onScroll} {...drop}>
         {first && <Flow ui={ui} first={first} />}
         <EmptyHint />
         <ConnectionHint />
@@ -85,6 +87,26 @@ export function Canvas() {
       {!readOnly && <Grip />}
     </div>
   );
+}
+
+/** Keep the focus on the canvas when the node or edge that has it is removed: the next key is for the canvas, too. */
+function useKeepFocus(home) {
+  useEffect(() => {
+    const canvas = home.current;
+    let last = null; // the element that got the focus last
+    const remember = ({ target }) => (last = target);
+    const watcher = new MutationObserver(() => {
+      if (!last || last.isConnected) return;
+      last = null;
+      if (document.activeElement === document.body) canvas.focus({ preventScroll: true });
+    });
+    canvas.addEventListener("focusin", remember);
+    watcher.observe(canvas, { childList: true, subtree: true });
+    return () => {
+      canvas.removeEventListener("focusin", remember);
+      watcher.disconnect();
+    };
+  }, [home]);
 }
 
 /** React Flow with the document: the only part that is drawn again during a drag. */
@@ -245,10 +267,12 @@ function useScreen(store, home, stage, flow) {
       bringIntoView,
       /** After a change of the stage's size, the node for which the panel was opened comes into view again. */
       stageResized: () => inView.until > performance.now() && bringIntoView(inView.id),
-      addInMiddle: (type) => {
+      /** Add a node from the palette. After a double click the next keys are for the node; the keyboard stays in the palette. */
+      addInMiddle: (type, byMouse = false) => {
         const shift = 2 * GRID * (Object.keys(store.view.doc.nodes).length % 6);
         const { x, y } = centred(toFlow(middle()));
         bringIntoView(addAfterSelected(store, type, { x: x + shift, y: y + shift }), 200);
+        if (byMouse) focus();
       },
       choose: (type) => {
         const { place, from } = store.view.overlay;
@@ -295,6 +319,17 @@ function useScreen(store, home, stage, flow) {
       onFocus: ({ target }) => {
         if (!target.matches(".react-flow__node:focus-visible")) return;
         bringIntoView(target.dataset.id, 200);
+      },
+      /**
+       * The browser scrolls an element into view that gets the focus, or that a screen reader or a test
+       * wants to use. React Flow takes that back, and the element would jump away: move the view instead.
+       */
+      onScroll: ({ target }) => {
+        const { scrollLeft, scrollTop } = target;
+        if (!target.matches(".react-flow") || (!scrollLeft && !scrollTop)) return;
+        target.scrollTo({ left: 0, top: 0, behavior: "instant" });
+        const { x, y, zoom } = flow.getViewport();
+        flow.setViewport({ x: x - scrollLeft, y: y - scrollTop, zoom });
       },
       onDoubleClick: (event) => !store.view.readOnly && event.target.classList.contains("react-flow__pane") && search(event),
       onReconnectStart: (_, edge) => (loose = edgeOf(edge)),

@@ -96,7 +96,7 @@ function PaletteItem({ name, type, onAdd }) {
       title={type.summary}
       onDragStart={onDragStart}
       onDragEnd={() => (dragging.type = null)}
-      onDoubleClick={() => onAdd(name)}
+      onDoubleClick={() => onAdd(name, true)}
       onKeyDown={(event) => event.key === "Enter" && onAdd(name)}
     >
       <span className="node-icon">

@@ -107,6 +107,7 @@ function Port({ id, node, port, side, pulled, dropPort }) {
         data-port-type={port.type}
         data-side={side}
         className={dropPort === end ? "drop-here" : undefined}
+        role="img"
         aria-label={`${side} ${port.title} of ${node}, ${port.type}`}
         title={`${port.title}: ${hint}`}
         onClick={preview}

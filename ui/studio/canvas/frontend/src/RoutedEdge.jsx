@@ -25,6 +25,8 @@ function wayNow({ boxes }, way, source, target, start, end) {
     const points = way.points?.slice(1, -1).map(({ x, y }) => ({ x: x + moved.x, y: y + moved.y }));
     return { points: points ? [start, ...points, end] : null };
   }
+  // For a moment React Flow still draws an edge at a node that a collapsed group has replaced.
+  if (!boxes.has(source) || !boxes.has(target)) return { points: null };
   const own = [[source, moved], [target, other]].map(([id, { x, y }]) => ({ ...boxes.get(id), x: boxes.get(id).x + x, y: boxes.get(id).y + y }));
   const others = [...boxes].filter(([id]) => id !== source && id !== target).map(([, box]) => box);
   return route(start, end, own, others);

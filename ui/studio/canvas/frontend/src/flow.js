@@ -105,7 +105,7 @@ function flowGroups({ doc, states }, known, drawn, selected) {
       domAttributes: { "data-state": state },
       ariaLabel: `Group ${group.title}, ${group.collapsed ? "collapsed" : "open"}, ${group.nodes.length} nodes, ${state}`,
     };
-    return flowNode(known.get(id), id, "group", [box.x, box.y], data, selected, more);
+    return flowNode(known.get(id), id, "nodeGroup", [box.x, box.y], data, selected, more);
   });
 }
 
@@ -181,7 +181,7 @@ const HANDLE = 5.5; // a handle reaches this far out of its node
 
 /** The edges with the places of their ports, for `routes`, and the boxes of the nodes they avoid. */
 export function geometry({ doc, types, nodes, edges }) {
-  const drawn = new Map(nodes.filter(({ type, data }) => type === "node" || (type === "group" && data.collapsed)).map((node) => [node.id, node]));
+  const drawn = new Map(nodes.filter(({ type, data }) => type === "node" || (type === "nodeGroup" && data.collapsed)).map((node) => [node.id, node]));
   const boxes = new Map([...drawn].map(([id, node]) => [id, boxOf(node)]));
   const port = (id, side, name) => {
     const { x, y, width, height } = boxes.get(id);
