@@ -217,7 +217,7 @@ def _offered_files(node_type: NodeType) -> list[str]:
     that reads a file.
     """
     if any(spec.hint.choose == "model" for spec in specs_of(node_type.params)):
-        return Registry(studio().workspace).names()
+        return Registry(studio().workspace).references()
     folder = studio().workspace.data
     if node_type.source_columns is None or not folder.is_dir():
         return []
