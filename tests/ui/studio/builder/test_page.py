@@ -261,11 +261,19 @@ def test_the_chosen_nodes_form_changes_the_document(studio: Studio, canvas: Canv
         "seed": 7,
     }
     next(field for field in app.text_input if field.label == "Label").set_value("A half").run()
-    next(field for field in app.number_input if field.label == "Timeout").set_value(2.5).run()
+    timeout = next(field for field in app.number_input if field.label.startswith("Timeout"))
+    timeout.set_value(2.5).run()
     node = library(studio).open(pipeline).pipeline.nodes["sample"]
     assert (node.label, node.settings.timeout) == ("A half", 2.5)
     next(field for field in app.text_input if field.label == "Name").set_value("Red wine").run()
     assert library(studio).open(pipeline).pipeline.name == "Red wine"
+
+
+def test_the_panel_of_a_bypassed_node_says_that_it_is(studio: Studio, canvas: Canvas):
+    bypassed = with_values(WINE.nodes["sample"], bypass=True)
+    pipeline = library(studio).create(with_values(WINE, nodes={**WINE.nodes, "sample": bypassed}))
+    canvas.selection = ("sample",)
+    assert [info.value.partition(":")[0] for info in open_page(pipeline).info] == ["Bypassed"]
 
 
 def test_a_pipeline_is_run_and_its_states_are_shown_on_the_canvas(studio: Studio, canvas: Canvas):
