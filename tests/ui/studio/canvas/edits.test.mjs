@@ -83,6 +83,39 @@ test("B bypasses what is selected and lets it run again; Python gets both", () =
   assert.deepEqual([desk.document.nodes.a.bypass, desk.document.nodes.b.bypass], [undefined, true]);
 });
 
+const withTrees = (trees) => ({ ...CHAIN, nodes: { ...CHAIN.nodes, b: { type: "change", params: { trees }, label: "Mine" } } });
+
+test("bypass, name and undo leave alone the parameters that a form has just set", () => {
+  const desk = new Desk(withTrees(100));
+  desk.store.select(["b"]);
+  rename(desk.store, "b", "Name");
+  later();
+  desk.document = { ...desk.document, nodes: withTrees(500).nodes }; // the canvas does not know it yet
+  toggleBypass(desk.store);
+  rename(desk.store, "b", "");
+  later();
+  assert.deepEqual(desk.document.nodes.b, { type: "change", params: { trees: 500 }, bypass: true });
+  assert.deepEqual(desk.doc.nodes.b, desk.document.nodes.b);
+  rename(desk.store, "b", "Again");
+  later();
+  desk.document = { ...desk.document, nodes: { ...desk.document.nodes, b: { ...desk.document.nodes.b, params: { trees: 900 } } } };
+  desk.store.undo();
+  later();
+  assert.equal(desk.document.nodes.b.params.trees, 900);
+});
+
+test("a bypass that comes late leaves alone the parameters that another tab has saved", () => {
+  const desk = new Desk(withTrees(100));
+  desk.busy = true;
+  desk.store.select(["b"]);
+  toggleBypass(desk.store);
+  later();
+  desk.busy = false;
+  desk.replace(withTrees(500));
+  later();
+  assert.deepEqual(desk.document.nodes.b, { ...withTrees(500).nodes.b, bypass: true });
+});
+
 test("nodes are grouped, and the group is drawn around them", () => {
   const desk = new Desk();
   desk.store.select(["a", "b"]);

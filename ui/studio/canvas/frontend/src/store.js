@@ -10,7 +10,7 @@ import { FRAME, edgeOf, flowEdges, flowNodes, geometry, reframed, sizes } from "
 import { loadFrame, saveFrame } from "./frame.js";
 import { History } from "./history.js";
 import { layered } from "./layout.js";
-import { contentOf, fromWire, groupAt, isGroupId, move, sameContent, sameJson, sameTopology, toWire } from "./model.js";
+import { changeContent, changedContent, fromWire, groupAt, isGroupId, move, sameDocument, sameJson, sameTopology, toWire, withContent } from "./model.js";
 import { difference, isEmpty, rebase } from "./rebase.js";
 import { routes } from "./route.js";
 import { rememberUnsaved, load, save, takeUnsaved, whenIdle } from "./storage.js";
@@ -63,7 +63,7 @@ export class CanvasStore {
   #epoch = null;
   #base = EMPTY; // the last document that Python has confirmed
   #sent = new Map(); // revision → document that Python has not confirmed
-  #asserted = {}; // node → content from the canvas that Python has not confirmed
+  #asserted = {}; // node → the contents that the canvas has set and Python has not confirmed, and their revision
   #allProblems = [];
   #send = () => {};
   #trigger = () => {};
@@ -169,9 +169,10 @@ export class CanvasStore {
     const onto = this.view.doc;
     const contents = Object.entries(content).filter(([id]) => onto.nodes[id] && !edit.added.some((added) => added.id === id));
     if (isEmpty(edit) && !contents.length) return;
-    const { doc, lost } = rebase(onto, edit, this.view.rules, this.view.titles);
-    for (const [id, { since, ...values }] of contents) if (doc.nodes[id]) doc.nodes = { ...doc.nodes, [id]: { type: doc.nodes[id].type, ...values } };
-    if (sameTopology(doc, onto) && !contents.length && !lost.length) return;
+    const { doc: moved, lost } = rebase(onto, edit, this.view.rules, this.view.titles);
+    const remaining = contents.filter(([id]) => moved.nodes[id]);
+    const doc = remaining.reduce((before, [id, values]) => changeContent(before, id, values), moved);
+    if (sameDocument(doc, onto) && !lost.length) return;
     this.#apply(doc);
     if (lost.length) this.notify(lost.join(" "), "warning");
     else this.notify("The pipeline has changed. Your last edit was applied to the new version.", "info");
@@ -183,13 +184,14 @@ export class CanvasStore {
     this.#base = this.#takenBy(taken);
     for (const known of this.#sent.keys()) if (known < revision) this.#sent.delete(known);
     for (const [id, { since }] of Object.entries(this.#asserted)) if (since <= revision) delete this.#asserted[id];
-    const changed = Object.entries(document.nodes).filter(([id, node]) => {
-      const own = this.view.doc.nodes[id];
-      return own?.type === node.type && !this.#asserted[id] && !sameContent(own, node);
-    });
+    const { nodes } = this.view.doc;
+    const changed = Object.entries(document.nodes)
+      .filter(([id, { type }]) => nodes[id]?.type === type)
+      .map(([id, node]) => [id, withContent(node, this.#asserted[id] ?? {})])
+      .filter(([id, node]) => !sameJson(withContent(nodes[id], {}), node));
     if (!changed.length) return;
     this.#history.record(this.view.doc);
-    this.view = { ...this.view, doc: { ...this.view.doc, nodes: { ...this.view.doc.nodes, ...Object.fromEntries(changed) } } };
+    this.view = { ...this.view, doc: { ...this.view.doc, nodes: { ...nodes, ...Object.fromEntries(changed) } } };
     this.#remember();
   }
 
@@ -230,7 +232,7 @@ export class CanvasStore {
 
   /** Replace the document by `doc`, so that it can be undone. Consecutive edits of one `series` count as one. */
   edit(doc, { select = null, series = null } = {}) {
-    if (doc === this.view.doc || (sameTopology(doc, this.view.doc) && sameJson(doc.nodes, this.view.doc.nodes))) return;
+    if (sameDocument(doc, this.view.doc)) return;
     this.#history.record(this.view.doc, series);
     this.#apply(doc, { select, delay: series ? 150 : 0 });
   }
@@ -245,7 +247,8 @@ export class CanvasStore {
   #apply(doc, { select = null, delay = 0 } = {}) {
     const before = this.view.doc;
     for (const [id, node] of Object.entries(doc.nodes)) {
-      if (!before.nodes[id] || !sameContent(before.nodes[id], node)) this.#asserted[id] = { since: this.#revision + 1, ...contentOf(node) };
+      const changed = changedContent(before.nodes[id], node);
+      if (Object.keys(changed).length) this.#asserted[id] = { ...this.#asserted[id], ...changed, since: this.#revision + 1 };
     }
     for (const id of Object.keys(this.#asserted)) if (!doc.nodes[id]) delete this.#asserted[id];
     this.view = { ...this.view, doc };
