@@ -187,12 +187,14 @@ def _state_data(view: NodeView) -> dict[str, Any]:
 class Edited(NamedTuple):
     """A pipeline after an edit.
 
-    ``taken`` is the edit that was applied, ``restored`` the nodes whose contents it has set.
+    ``taken`` is the edit that was applied, ``restored`` the nodes whose contents it has set,
+    ``refused`` why the last edit was not applied.
     """
 
     pipeline: Pipeline
     taken: Revision
     restored: frozenset[str] = frozenset()
+    refused: Problem | None = None
 
 
 def apply_edit(

@@ -54,6 +54,10 @@ test("a node is renamed in place, and an empty name gives it back the title of i
   assert.equal(desk.document.nodes.b.label, "My <b>node</b>");
   rename(desk.store, "b", "x".repeat(300));
   assert.equal(desk.doc.nodes.b.label.length, 200, "as long as the engine allows");
+  rename(desk.store, "b", "\tDeep\tforest\u0085 ");
+  assert.equal(desk.doc.nodes.b.label, "Deep forest", "without characters that the engine refuses");
+  rename(desk.store, "b", "🌲".repeat(300));
+  assert.equal(desk.doc.nodes.b.label, "🌲".repeat(200));
 });
 
 test("F2 asks for the name of the one node that is selected", () => {

@@ -358,7 +358,7 @@ test("Python can reveal a node once, also on a canvas that remembers another pla
   assert.deepEqual(again.store.selected.ids, ["b"], "a node that is not there");
 });
 
-test("what Python refuses is said once, with Python's reason", () => {
+test("what Python refuses is said once for each edit, with Python's reason", () => {
   const desk = new Desk();
   desk.rerun({ refused: "The file is read-only." });
   const first = desk.notice;
@@ -366,6 +366,11 @@ test("what Python refuses is said once, with Python's reason", () => {
   assert.match(first.text, /The file is read-only\./);
   desk.rerun({ refused: "The file is read-only." });
   assert.equal(desk.notice, first);
+  desk.busy = true;
+  add(desk.store, "learn", { x: 0, y: 300 });
+  later();
+  desk.rerun({ refused: "The file is read-only." });
+  assert.notEqual(desk.notice, first, "the next edit is not saved either");
 });
 
 test("problems are shown at their node and a wrong edge is marked", () => {

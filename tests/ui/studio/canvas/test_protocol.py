@@ -267,6 +267,13 @@ def test_what_is_not_an_edit_is_refused_as_a_problem(edit: object):
         taken_from(edit)
 
 
+def test_a_refused_name_is_explained_without_a_regular_expression():
+    nodes = {"load": {"type": "load-data", "since": 3, "label": "Deep\tforest"}}
+    with pytest.raises(Problem, match="one line without tabs") as refused:
+        taken_from(sent(nodes=nodes))
+    assert "x1f" not in str(refused.value)
+
+
 def test_events_name_nodes_that_are_there_or_nothing():
     assert selection_in(DOCUMENT, ["split", "gone", 3]) == ("split",)
     assert selection_in(DOCUMENT, None) == ()

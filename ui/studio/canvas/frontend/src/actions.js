@@ -10,6 +10,7 @@ import { displaced, edgeInto, edgesToNew, objection } from "./rules.js";
 import { recall, remember } from "./storage.js";
 
 const PASTE_SHIFT = 2 * GRID;
+const CONTROL = /[\x00-\x1f\x7f-\x9f]/g; // not allowed in a name
 
 /** Add a new node; with `from` (an output) connect it, if it fits. */
 export function add(store, type, { x, y }, from = null) {
@@ -118,7 +119,7 @@ export function tidy(store) {
 /** Give a node a label, or a group a title. Without text a node shows the title of its type again. */
 export function rename(store, id, text) {
   const { doc } = store.view;
-  const name = text.trim().slice(0, 200);
+  const name = [...text.replace(CONTROL, " ").trim()].slice(0, 200).join(""); // by characters, as Python counts them
   if (!isGroupId(id)) store.edit(changeContent(doc, id, { label: name }));
   else if (name) store.edit(changeGroup(doc, id, { title: name }));
 }

@@ -73,7 +73,7 @@ export class CanvasStore {
   #dragging = false;
   #selection = "[]";
   #revealed = null;
-  #refused = null;
+  #refused = null; // the last revision that Python has refused, and why
   #panelToken = null;
   #given = null; // the node that Python selected last on a read-only canvas
 
@@ -115,8 +115,9 @@ export class CanvasStore {
     this.#reveal(data.reveal);
     this.#follow(data);
     this.#draw();
-    if (data.refused && data.refused !== this.#refused) this.notify(`This could not be saved. ${data.refused}`, "warning");
-    this.#refused = data.refused;
+    const refused = data.refused && `${this.#revision}: ${data.refused}`;
+    if (refused && refused !== this.#refused) this.notify(`This could not be saved. ${data.refused}`, "warning");
+    this.#refused = refused;
   }
 
   /** Open a pipeline that was not on this canvas, with what this browser tab remembers of it. */
