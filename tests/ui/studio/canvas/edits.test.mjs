@@ -185,8 +185,8 @@ test("a node that is deleted leaves its group, and a group without nodes is gone
   assert.deepEqual(desk.doc.groups, [group("a", "b")]);
 });
 
-test("a group of a file with unknown nodes, or nodes of another group, is drawn without them", () => {
-  const groups = [group("a", "gone"), group("a", "b"), group("gone")];
+test("a group of a file with unknown nodes, nodes of another group or a node twice is drawn without them", () => {
+  const groups = [group("a", "gone", "a"), group("a", "b"), group("gone")];
   assert.deepEqual(fromWire({ ...CHAIN, groups }).groups, [group("a"), group("b")]);
   assert.equal(new Desk({ ...CHAIN, groups }).store.view.nodes.length, 5);
 });

@@ -21,6 +21,7 @@ export const groupAt = (doc, id) => doc.groups.find((group) => groupId(group) ==
 export const snap = (value) => Math.round(value / GRID) * GRID;
 export const nodeOf = (end) => end.slice(0, end.indexOf("."));
 export const portOf = (end) => end.slice(end.indexOf(".") + 1);
+export const nodeAt = (doc, id) => (Object.hasOwn(doc.nodes, id) ? doc.nodes[id] : undefined); // a node may be named "constructor"
 export const sameEdge = (a, b) => a.from === b.from && a.to === b.to;
 export const sameJson = (a, b) => a === b || JSON.stringify(a) === JSON.stringify(b);
 
@@ -47,7 +48,7 @@ export function fromWire(document, known = []) {
     return { ...bare(note), id: at < 0 ? newNoteId() : free.splice(at, 1)[0].id };
   });
   const first = new Map(document.groups.toReversed().flatMap((group) => group.nodes.map((id) => [id, group])));
-  const groups = document.groups.map((group) => ({ ...group, nodes: group.nodes.filter((id) => document.nodes[id] && first.get(id) === group) }));
+  const groups = document.groups.map((group) => ({ ...group, nodes: [...new Set(group.nodes)].filter((id) => nodeAt(document, id) && first.get(id) === group) }));
   return { nodes: document.nodes, edges: document.edges, layout: document.layout, notes, groups: groups.filter(({ nodes }) => nodes.length) };
 }
 
@@ -160,7 +161,7 @@ export function move(doc, positions) {
     const corner = cornerOf(doc, group);
     for (const id of group.nodes) layout[id] = doc.layout[id].map((value, axis) => value + position[axis] - corner[axis]);
   }
-  for (const [id, position] of Object.entries(positions)) if (doc.nodes[id]) layout[id] = position;
+  for (const [id, position] of Object.entries(positions)) if (nodeAt(doc, id)) layout[id] = position;
   const notes = doc.notes.map((note) => (positions[note.id] ? { ...note, x: positions[note.id][0], y: positions[note.id][1] } : note));
   return { ...doc, layout, notes };
 }

@@ -10,7 +10,7 @@ import { FRAME, edgeOf, flowEdges, flowNodes, geometry, reframed, sizes } from "
 import { loadFrame, saveFrame } from "./frame.js";
 import { History } from "./history.js";
 import { layered } from "./layout.js";
-import { changeContent, changedContent, fromWire, groupAt, isGroupId, move, sameDocument, sameJson, sameTopology, toWire, withContent } from "./model.js";
+import { changeContent, changedContent, fromWire, groupAt, isGroupId, move, nodeAt, sameDocument, sameJson, sameTopology, toWire, withContent } from "./model.js";
 import { difference, isEmpty, rebase } from "./rebase.js";
 import { routes } from "./route.js";
 import { rememberUnsaved, load, save, takeUnsaved, whenIdle } from "./storage.js";
@@ -23,9 +23,12 @@ const EMPTY = { nodes: {}, edges: [], layout: {}, notes: [], groups: [] };
 /** `before` if both are equal: React draws only what is another object. */
 const reuse = (before, after) => (sameJson(before, after) ? before : after);
 
+/** A map without the names that every object has, such as "constructor". */
+const record = (entries) => Object.assign(Object.create(null), Object.fromEntries(entries));
+
 /** The map `after`, with the objects of `before` for entries that did not change. */
 function reuseEntries(before, after) {
-  const result = Object.fromEntries(Object.entries(after).map(([id, value]) => [id, reuse(before[id], value)]));
+  const result = record(Object.entries(after).map(([id, value]) => [id, reuse(before[id], value)]));
   return sameJson(before, result) ? before : result;
 }
 
@@ -96,13 +99,13 @@ export class CanvasStore {
     this.#send = setStateValue;
     this.#trigger = setTriggerValue;
     const { view } = this;
-    const types = reuse(view.types, data.types);
+    const types = reuse(view.types, record(Object.entries(data.types)));
     this.view = {
       ...view,
       types,
-      rules: reuse(view.rules, data.rules),
+      rules: reuse(view.rules, record(Object.entries(data.rules))),
       categories: reuse(view.categories, data.categories),
-      titles: types === view.types ? view.titles : Object.fromEntries(Object.entries(types).map(([name, { title }]) => [name, title])),
+      titles: types === view.types ? view.titles : record(Object.entries(types).map(([name, { title }]) => [name, title])),
       states: reuseEntries(view.states, data.states),
       problems: reuseEntries(view.problems, byNode(data.problems)),
       height: data.height,
@@ -168,10 +171,10 @@ export class CanvasStore {
   /** Apply an edit that Python does not have to the document that it sent, and send the result. */
   #carryOver(edit, content) {
     const onto = this.view.doc;
-    const contents = Object.entries(content).filter(([id]) => onto.nodes[id] && !edit.added.some((added) => added.id === id));
+    const contents = Object.entries(content).filter(([id]) => nodeAt(onto, id) && !edit.added.some((added) => added.id === id));
     if (isEmpty(edit) && !contents.length) return;
     const { doc: moved, lost } = rebase(onto, edit, this.view.rules, this.view.titles);
-    const remaining = contents.filter(([id]) => moved.nodes[id]);
+    const remaining = contents.filter(([id]) => nodeAt(moved, id));
     const doc = remaining.reduce((before, [id, values]) => changeContent(before, id, values), moved);
     if (sameDocument(doc, onto) && !lost.length) return;
     this.#apply(doc);
@@ -187,7 +190,7 @@ export class CanvasStore {
     for (const [id, { since }] of Object.entries(this.#asserted)) if (since <= revision) delete this.#asserted[id];
     const { nodes } = this.view.doc;
     const changed = Object.entries(document.nodes)
-      .filter(([id, { type }]) => nodes[id]?.type === type)
+      .filter(([id, { type }]) => nodeAt(this.view.doc, id)?.type === type)
       .map(([id, node]) => [id, withContent(node, this.#asserted[id] ?? {})])
       .filter(([id, node]) => !sameJson(withContent(nodes[id], {}), node));
     if (!changed.length) return;
@@ -202,7 +205,7 @@ export class CanvasStore {
   #reveal(reveal) {
     if (!reveal || reveal.token === this.#revealed) return;
     this.#revealed = reveal.token;
-    if (!this.view.doc.nodes[reveal.node]) return;
+    if (!nodeAt(this.view.doc, reveal.node)) return;
     this.#draw(new Set([reveal.node]));
     this.view = { ...this.view, reveal };
   }
@@ -222,7 +225,7 @@ export class CanvasStore {
 
   /** Give a position to every node without one: all by the layout, single ones below the others. */
   #placed(doc) {
-    const unplaced = Object.keys(doc.nodes).filter((id) => !doc.layout[id]);
+    const unplaced = Object.keys(doc.nodes).filter((id) => !Object.hasOwn(doc.layout, id));
     if (!unplaced.length) return doc;
     const places = layered(doc, sizes({ ...this.view, doc }));
     const bottom = unplaced.length === Object.keys(doc.nodes).length ? 0 : Math.max(...Object.values(doc.layout).map(([, y]) => y)) + 160;
@@ -248,10 +251,10 @@ export class CanvasStore {
   #apply(doc, { select = null, delay = 0 } = {}) {
     const before = this.view.doc;
     for (const [id, node] of Object.entries(doc.nodes)) {
-      const changed = changedContent(before.nodes[id], node);
+      const changed = changedContent(nodeAt(before, id), node);
       if (Object.keys(changed).length) this.#asserted[id] = { ...this.#asserted[id], ...changed, since: this.#revision + 1 };
     }
-    for (const id of Object.keys(this.#asserted)) if (!doc.nodes[id]) delete this.#asserted[id];
+    for (const id of Object.keys(this.#asserted)) if (!nodeAt(doc, id)) delete this.#asserted[id];
     this.view = { ...this.view, doc };
     this.#draw(select && new Set(select));
     clearTimeout(this.#sendTimer);
@@ -405,7 +408,7 @@ export class CanvasStore {
 }
 
 function byNode(problems) {
-  const texts = {};
+  const texts = record([]);
   for (const { node, text } of problems) if (node) (texts[node] ??= []).push(text);
   return texts;
 }
