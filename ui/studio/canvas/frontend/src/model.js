@@ -8,6 +8,7 @@
 // most, so a group is identified by its first node ("group:load").
 
 export const GRID = 16;
+const FARTHEST = 1e7;
 export const NOTE_SIZE = { width: 240, height: 128 };
 
 const CONTENT = { params: {}, label: "", settings: {}, bypass: false }; // what a node has besides its type, by default
@@ -40,6 +41,9 @@ export function changedContent(before, node) {
   return Object.fromEntries(changed.map((name) => [name, node[name] ?? CONTENT[name]]));
 }
 
+/** A position that floating-point numbers can still move by one grid cell. */
+const clamped = (position) => position.map((value) => Math.max(-FARTHEST, Math.min(value, FARTHEST)));
+
 /** A document from Python. A note that is also in `known` keeps its id. A group has only nodes that exist, and none of another group. */
 export function fromWire(document, known = []) {
   const free = [...known];
@@ -49,7 +53,8 @@ export function fromWire(document, known = []) {
   });
   const first = new Map(document.groups.toReversed().flatMap((group) => group.nodes.map((id) => [id, group])));
   const groups = document.groups.map((group) => ({ ...group, nodes: [...new Set(group.nodes)].filter((id) => nodeAt(document, id) && first.get(id) === group) }));
-  return { nodes: document.nodes, edges: document.edges, layout: document.layout, notes, groups: groups.filter(({ nodes }) => nodes.length) };
+  const layout = Object.fromEntries(Object.entries(document.layout).map(([id, position]) => [id, clamped(position)]));
+  return { nodes: document.nodes, edges: document.edges, layout, notes, groups: groups.filter(({ nodes }) => nodes.length) };
 }
 
 /** The document for Python: what the canvas decides, and the contents of nodes that it has changed. */

@@ -10,7 +10,7 @@ import { FRAME, edgeOf, flowEdges, flowNodes, geometry, reframed, sizes } from "
 import { loadFrame, saveFrame } from "./frame.js";
 import { History } from "./history.js";
 import { layered } from "./layout.js";
-import { changeContent, changedContent, fromWire, groupAt, isGroupId, move, nodeAt, sameDocument, sameJson, sameTopology, toWire, withContent } from "./model.js";
+import { changeContent, changeGroup, changedContent, fromWire, groupAt, hiddenNodes, isGroupId, move, nodeAt, sameDocument, sameJson, sameTopology, toWire, withContent } from "./model.js";
 import { difference, isEmpty, rebase } from "./rebase.js";
 import { routes } from "./route.js";
 import { rememberUnsaved, load, save, takeUnsaved, whenIdle } from "./storage.js";
@@ -138,7 +138,7 @@ export class CanvasStore {
     const doc = this.#placed(fromWire(data.document, memory.doc?.notes));
     this.#base = doc;
     this.view = { ...this.view, pipeline: data.pipeline, doc, nodes: [], edges: [], viewport: memory.viewport ?? null, reveal: null, overlay: null };
-    if (memory.unconfirmed) this.#carryOver(difference(memory.unconfirmed, memory.doc), {});
+    if (memory.unconfirmed) this.#carryOver(difference(memory.unconfirmed, memory.doc), memory.asserted ?? {});
     else if (memory.doc && !sameTopology(memory.doc, doc)) this.#history.record(memory.doc);
     this.#draw(new Set(memory.selected ?? []));
     if (late === null || late === data.pipeline) return;
@@ -151,7 +151,7 @@ export class CanvasStore {
     this.#sendTimer = null;
     if (this.view.readOnly) return;
     this.#save();
-    if (!sameTopology(this.#base, this.view.doc)) rememberUnsaved(this.view.pipeline);
+    if (this.#isUnsaved) rememberUnsaved(this.view.pipeline);
   }
 
   /** Take Python's new document in place of this one, and apply unconfirmed edits to it. */
@@ -199,6 +199,10 @@ export class CanvasStore {
     this.#remember();
   }
 
+  get #isUnsaved() {
+    return !sameTopology(this.#base, this.view.doc) || Object.keys(this.#asserted).length > 0;
+  }
+
   #takenRevision = (taken) => (taken?.instance === this.#instance ? taken.revision : 0);
   #takenBy = (taken) => this.#sent.get(this.#takenRevision(taken)) ?? this.#base;
 
@@ -206,8 +210,17 @@ export class CanvasStore {
     if (!reveal || reveal.token === this.#revealed) return;
     this.#revealed = reveal.token;
     if (!nodeAt(this.view.doc, reveal.node)) return;
+    const doc = this.#withOpenGroup(reveal.node);
+    if (doc !== this.view.doc) this.edit(doc);
     this.#draw(new Set([reveal.node]));
     this.view = { ...this.view, reveal };
+  }
+
+  /** The document with the collapsed group open that hides this node. */
+  #withOpenGroup(node) {
+    const { doc } = this.view;
+    const group = hiddenNodes(doc).get(node);
+    return group ? changeGroup(doc, group, { collapsed: false }) : doc;
   }
 
   /** Open the panel, and select a node on a read-only canvas, as Python asks; each once. */
@@ -219,6 +232,7 @@ export class CanvasStore {
     }
     if (!readOnly || selected === this.#given) return;
     this.#given = selected;
+    this.view = { ...this.view, doc: this.#withOpenGroup(selected) };
     this.#draw(new Set(selected ? [selected] : []));
     this.#selection = JSON.stringify(selected ? [selected] : []); // Python knows it
   }
@@ -393,9 +407,9 @@ export class CanvasStore {
     this.#saveTimer = null;
     const { pipeline, doc, viewport } = this.view;
     const { past, future } = this.#history;
-    const unconfirmed = sameTopology(this.#base, doc) ? null : this.#base;
+    const unconfirmed = this.#isUnsaved ? this.#base : null;
     const tokens = { revealed: this.#revealed, panelToken: this.#panelToken };
-    save(pipeline, { doc, viewport, past, future, unconfirmed, selected: this.selected.ids, ...tokens });
+    save(pipeline, { doc, viewport, past, future, unconfirmed, asserted: this.#asserted, selected: this.selected.ids, ...tokens });
   };
 
   /** Save everything before the page is left or closed. */
