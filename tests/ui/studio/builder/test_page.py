@@ -15,7 +15,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from engine import pipeline_file
-from engine.errors import SylvaError
+from engine.errors import BadStructure, Problem, SylvaError
 from engine.events import EventLog, RunFinished, RunStarted
 from engine.node_types import load_catalog
 from engine.pipeline import Edge, Node, Pipeline, PortRef, Sweep
@@ -67,11 +67,12 @@ class Canvas:
     def __init__(self) -> None:
         self.selection: tuple[str, ...] = ()
         self.edit: Callable[[Pipeline], Pipeline] = lambda pipeline: pipeline
+        self.refused: Problem | None = None
         self.drawn: dict[str, Any] = {}
 
     def __call__(self, pipeline: Pipeline, **drawn: Any) -> tuple[str, ...]:
         after = self.edit(pipeline)
-        drawn["on_edit"](Edited(after, Revision()))
+        drawn["on_edit"](Edited(after, Revision(), refused=self.refused))
         self.edit = lambda pipeline: pipeline
         self.drawn = {
             **drawn,
@@ -537,6 +538,16 @@ def test_unsaved_edits_that_were_left_are_saved_once_that_is_possible(
     app.run()
     assert library(studio).open(pipeline).pipeline.name == "Mine"
     assert "“Mine”" in app.toast[0].value and not app.warning
+
+
+def test_a_pipeline_is_not_called_saved_while_an_edit_of_the_canvas_is_refused(
+    studio: Studio, canvas: Canvas
+):
+    app = open_page(library(studio).create(WINE))
+    canvas.refused = BadStructure("this must be one line", field="label")
+    assert "not saved" in words(app.run())
+    canvas.refused = None
+    assert "not saved" not in words(app.run())
 
 
 def test_a_copy_has_the_edits_that_are_not_saved(studio: Studio, canvas: Canvas):
