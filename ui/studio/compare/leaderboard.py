@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -25,6 +26,7 @@ from engine.graph import model_behind
 from engine.pipeline import Pipeline
 from engine.pipeline_diff import settings_of
 from engine.run_state import RunState
+from engine.run_summaries import UNREADABLE
 from engine.runs import Runs
 from engine.store import Artifact
 from engine.sweeps import param_title
@@ -57,7 +59,8 @@ class EvaluationFigures:
     def of(cls, report: Report) -> EvaluationFigures:
         """Return the figures of a report of the kind ``evaluation``.
 
-        Another version of the Evaluate node may have written it: missing parts are empty.
+        Another version of the Evaluate node may have written it: missing parts are empty. Raise
+        ``ValueError`` or ``TypeError`` if a part is of another type.
         """
         positive = report.data.get("positive")
         return cls(
@@ -68,7 +71,7 @@ class EvaluationFigures:
                 if (value := number(report.headline.get(name))) is not None
             },
             int(report.headline.get("rows") or 0),
-            tuple(map(str, report.data.get("classes") or ())),
+            tuple(str(each) for each in report.data.get("classes") or ()),
             None if positive is None else str(positive),
             tuple((str(row.get("class")), int(row.get("rows") or 0)) for row in report.rows),
             _checked_rows(report.data.get("test_rows")),
@@ -122,7 +125,9 @@ class Line:
     predictions: Artifact | None = None
     """What was evaluated, if it is still stored."""
     repeats: tuple[Line, ...] = ()
-    """The same result in earlier runs."""
+    """The same result in other runs that did not fail."""
+    failed: bool = False
+    """Whether its run failed after it."""
 
     @property
     def key(self) -> str:
@@ -209,18 +214,17 @@ def _letter(number: int) -> str:
 def folded(lines: Iterable[Line]) -> list[Line]:
     """Return one line for each result: those of a cached result, or of the same predictions.
 
-    The newest run stands for all. The names must agree: a label tells results apart.
+    The newest run stands for all, one that failed only if all did; it is not a repeat either. The
+    names must agree: a label tells results apart.
     """
     newest: dict[tuple[object, ...], Line] = {}
-    for line in sorted(lines, key=lambda each: -each.started):
+    for line in sorted(lines, key=lambda each: (each.failed, -each.started)):
         result = line.predictions.digest if line.predictions else line.output.digest
         # The same predictions may have been evaluated at another threshold.
         key = line.name, result, tuple(line.evaluation.measures.items())
-        if key in newest:
-            kept = newest[key]
+        kept = newest.setdefault(key, line)
+        if kept is not line and not line.failed:
             newest[key] = replace(kept, repeats=(*kept.repeats, line))
-        else:
-            newest[key] = line
     return list(newest.values())
 
 
@@ -232,11 +236,17 @@ def names_of(lines: Sequence[Line]) -> list[str]:
     names = [line.name for line in lines]
     for more in (lambda line: line.pipeline, lambda line: time_of_day(line.started)):
         names = _with_differing_words(names, [more(line) for line in lines])
+    # A label may itself end in a number: numbers that are taken are passed over.
+    taken = set(names)
     seen = Counter[str]()
     for index, name in enumerate(names):
         seen[name] += 1
-        if seen[name] > 1:
-            names[index] = f"{name} ({seen[name]})"
+        if seen[name] == 1:
+            continue
+        while f"{name} ({seen[name]})" in taken:
+            seen[name] += 1
+        names[index] = f"{name} ({seen[name]})"
+        taken.add(names[index])
     return names
 
 
@@ -372,6 +382,7 @@ class Evaluations:
             artifact,
             inspect,
             predictions,
+            failed=state.state == "failed",
         )
 
     def _title(self, pipeline: Pipeline, name: str) -> str:
@@ -391,6 +402,7 @@ class Evaluations:
             report = self._runs.open_report(artifact)
             summary = None
             if report is not None and report.kind == "evaluation":
-                summary = EvaluationFigures.of(report)
+                with suppress(*UNREADABLE, AttributeError, OverflowError):
+                    summary = EvaluationFigures.of(report)
             self._summaries[artifact.digest] = summary
         return self._summaries[artifact.digest]
