@@ -7,7 +7,7 @@ compared.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 from zlib import crc32
@@ -17,6 +17,7 @@ import streamlit as st
 from deepforest.metrics import METRIC_INFO, format_metric, lower_is_better, metric_title
 from engine.errors import SylvaError
 from engine.events import RunRow
+from engine.pipeline import Node, Pipeline
 from engine.pipeline_diff import changes
 from engine.text import clock, counted, readable
 from engine.values import Predictions, Report
@@ -35,6 +36,8 @@ from ui.studio.compare.leaderboard import (
     names_of,
     ranked,
 )
+from ui.studio.forms.fit_count import preset_info
+from ui.studio.inspect.forest_source import FOREST
 from ui.studio.previews.reports import show_overlaid_curves
 from ui.studio.runs.run_view import open_pipeline_button
 from ui.studio.screen_text import plain, shortened, source_title, time_of_day
@@ -494,12 +497,29 @@ def _draw_changes(lines: list[Line]) -> None:
     pipelines = dict(zip(run_titles(rows), written, strict=True))
     # A pipeline of another version may not be readable.
     readable_pipelines = {title: each for title, each in pipelines.items() if each}
-    differences = changes(readable_pipelines, studio().catalog, source_title=source_title)
+    differences = _changes(readable_pipelines)
     if differences:
         height = min(38 + 35 * len(differences) + SCROLLBAR, 420)
         grid(differences, "compare-changes", height=height)
     else:
         st.caption("These runs have the same nodes, connections and settings.")
+
+
+def _changes(pipelines: Mapping[str, Pipeline]) -> list[dict[str, str]]:
+    """Return in which settings pipelines differ, with the values that counted in the runs."""
+    return changes(pipelines, studio().catalog, source_title=source_title, preset=preset_values)
+
+
+def preset_values(node: Node) -> Mapping[str, Any]:
+    """Return the values that the preset of a deep forest gives its parameters; empty for others."""
+    preset = node.params.get("preset", "default")
+    info = preset_info(preset) if node.type == FOREST and isinstance(preset, str) else None
+    if info is None:
+        return {}
+    learners: Any = [dict(learner) for learner in info.learners]
+    if info.learners != info.learners_of_many_classes:
+        learners = "by the number of classes"
+    return {**info.params, "learners": learners}
 
 
 def run_titles(rows: Sequence[RunRow]) -> list[str]:

@@ -12,6 +12,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from engine.node_types import NodeContext
+from engine.pipeline import Node
 from engine.values import Predictions, Report
 from engine.workspace import Files
 from nodes import evaluate
@@ -19,6 +20,7 @@ from tests.ui.studio.compare.lab import judged_run, pipeline
 from tests.ui.studio.runs.lab import DONE, labels, press, words, written
 from ui.studio.compare import page as compare
 from ui.studio.compare.leaderboard import Evaluations, groups_of
+from ui.studio.compare.page import preset_values
 from ui.studio.runs import run_view
 from ui.studio.session import Studio
 
@@ -84,6 +86,17 @@ def board(test: AppTest) -> list[dict[str, Any]]:
 def open_tab(test: AppTest, name: str) -> AppTest:
     test.session_state["compare-tabs"] = name
     return test.run()
+
+
+def test_the_settings_of_a_preset_are_known() -> None:
+    forest = Node(type="deep-forest", params={"preset": "mddf"})
+    values = preset_values(forest)
+    assert values["folds"] == 5 and values["learners"][0]["kind"] == "random_forest"
+    # The default preset has other learners for many classes.
+    assert isinstance(preset_values(Node(type="deep-forest"))["learners"], str)
+    assert preset_values(Node(type="mart")) == {}
+    odd = Node(type="deep-forest", params={"preset": ["mddf"]})
+    assert preset_values(odd) == {}
 
 
 def test_an_empty_workspace_says_how_to_get_there(studio: Studio) -> None:
