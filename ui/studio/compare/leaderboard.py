@@ -91,8 +91,8 @@ class EvaluationFigures:
 
     @property
     def data_words(self) -> str:
-        """Return the evaluated rows in words: ``594 rows, 10 classes``."""
-        rows = counted(self.rows, "row")
+        """Return the evaluated rows in words: ``594 test rows, 10 classes``."""
+        rows = counted(self.rows, "test row")
         if self.positive is not None:
             return f"{rows}, positive class {self.positive}"
         return f"{rows}, {counted(len(self.classes), 'class', 'classes')}"
@@ -179,7 +179,7 @@ class SameRows(NamedTuple):
 
     @property
     def title(self) -> str:
-        """Return the rows in words: ``A: 594 rows, 10 classes``."""
+        """Return the rows in words: ``A: 594 test rows, 10 classes``."""
         return f"{self.letter}: {self.lines[0].evaluation.data_words}"
 
 

@@ -110,7 +110,7 @@ def test_lines_of_the_same_rows_and_question_share_a_letter(
 ) -> None:
     first, second = line(node="a", auc=0.9), line(node="b", **other)
     groups = groups_of([first, second])
-    assert groups[0].title == "A: 10 rows, 2 classes"
+    assert groups[0].title == "A: 10 test rows, 2 classes"
     letters = [(group.letter, group.lines) for group in groups]
     assert letters == ([("A", [first, second])] if same else [("A", [first]), ("B", [second])])
 

@@ -149,7 +149,7 @@ def test_results_on_other_test_rows_are_on_another_board_with_a_letter_that_stay
     second = judged_run(studio, pipeline(one="mart"), evaluate_one=full("B", 0.8, rows=500))
     test = compare_page()
     choice = test.selectbox(key="compare-rows")
-    assert [option.split(" rows")[0] for option in choice.options] == ["A: 20,000", "B: 500"]
+    assert [option.split(" test rows")[0] for option in choice.options] == ["A: 20,000", "B: 500"]
     assert choice.value == "B" and [row["evaluation"] for row in board(test)] == ["B"]
     choice.set_value("A").run()
     assert [row["evaluation"] for row in board(test)] == ["A"]
