@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -228,14 +227,17 @@ def folded(lines: Iterable[Line]) -> list[Line]:
     return list(newest.values())
 
 
-def names_of(lines: Sequence[Line]) -> list[str]:
+def names_of(lines: Sequence[Line], changed: Mapping[str, str] | None = None) -> list[str]:
     """Return a name for each line that is unique among them, and as short as possible.
 
-    It is the label. Where labels are equal, the pipeline is added, then the time, then a number.
+    It is the label. Where labels are equal, the pipeline is added, then what was changed in the
+    run, then the time, then a number. ``changed`` has what was changed by run.
     """
     names = [line.name for line in lines]
-    for more in (lambda line: line.pipeline, lambda line: time_of_day(line.started)):
-        names = _with_differing_words(names, [more(line) for line in lines])
+    changes = [(changed or {}).get(line.run) or "" for line in lines]
+    times = [time_of_day(line.started) for line in lines]
+    for more in ([line.pipeline for line in lines], changes, times):
+        names = _with_differing_words(names, more)
     # A label may itself end in a number: numbers that are taken are passed over.
     taken = set(names)
     seen = Counter[str]()
@@ -257,7 +259,7 @@ def _with_differing_words(names: list[str], more: list[str]) -> list[str]:
         words.setdefault(name, set()).add(word)
     longer = []
     for name, word in zip(names, more, strict=True):
-        longer.append(f"{name} · {word}" if len(words[name]) > 1 else name)
+        longer.append(f"{name} · {word}" if word and len(words[name]) > 1 else name)
     return longer
 
 
@@ -319,7 +321,10 @@ class Evaluations:
     def __init__(self, runs: Runs) -> None:
         self._runs = runs
         self._summaries: dict[str, EvaluationFigures | None] = {}
+        self._damaged: set[str] = set()
         self._lines: dict[str, tuple[int, list[Line]]] = {}
+        self.damaged: set[str] = set()
+        """The runs with an evaluation that cannot be read; it is left out."""
 
     def lines(self, rows: Iterable[RunRow]) -> list[Line]:
         """Return every evaluation of these runs, also of runs that are still live."""
@@ -350,6 +355,8 @@ class Evaluations:
                 artifact = Artifact.from_dict(output)
                 # Opening a report takes time: other outputs are not looked at.
                 evaluation = self._evaluation(artifact) if artifact.type == "report" else None
+                if artifact.digest in self._damaged:
+                    self.damaged.add(row.id)
                 if evaluation:
                     lines.append(self._line(row, state, name, artifact, evaluation))
         return lines
@@ -402,7 +409,9 @@ class Evaluations:
             report = self._runs.open_report(artifact)
             summary = None
             if report is not None and report.kind == "evaluation":
-                with suppress(*UNREADABLE, AttributeError, OverflowError):
+                try:
                     summary = EvaluationFigures.of(report)
+                except (*UNREADABLE, AttributeError, OverflowError):
+                    self._damaged.add(artifact.digest)
             self._summaries[artifact.digest] = summary
         return self._summaries[artifact.digest]

@@ -19,7 +19,7 @@ from nodes import evaluate
 from tests.ui.studio.compare.lab import judged_run, pipeline
 from tests.ui.studio.runs.lab import DONE, labels, press, words, written
 from ui.studio.compare import page as compare
-from ui.studio.compare.leaderboard import Evaluations, groups_of
+from ui.studio.compare.leaderboard import Evaluations, groups_of, names_of
 from ui.studio.compare.page import preset_values
 from ui.studio.runs import run_view
 from ui.studio.session import Studio
@@ -249,6 +249,38 @@ def test_settings_of_two_runs_that_differ_are_told(studio: Studio) -> None:
         ("Predict 2", "Node"),
         ("Evaluate 2", "Node"),
     ]
+
+
+def test_runs_are_told_apart_by_what_changed(studio: Studio) -> None:
+    one = pipeline(one="mart")
+    more = Node(type="mart", params={"trees": 500})
+    other = one.model_copy(update={"nodes": {**one.nodes, "one": more}})
+    judged_run(studio, one, evaluate_one=full("A", 0.8))
+    judged_run(studio, other, evaluate_one=full("A", 0.9))
+    test = compare_page("Curves")
+    assert not test.exception
+    assert list(test.dataframe[0].value["changed"]) == ["trees 100 → 500", ""]
+    with studio.runs.log() as log:
+        lines = Evaluations(studio.runs).lines(log.runs())
+    run = max(lines, key=lambda line: line.started).run
+    assert set(names_of(lines, {run: "trees 100 → 500"})) == {"A", "A · trees 100 → 500"}
+
+
+def test_a_change_is_told_in_a_few_words() -> None:
+    added = {"Node": "MART", "Setting": "Node", "a": "missing", "b": "present"}
+    trees = {"Node": "MART", "Setting": "Trees", "a": "1", "b": "2"}
+    assert compare.change_text([added, trees], "a", "b") == "MART added and 1 more"
+    assert compare.change_text([added], "b", "a") == "MART removed"
+    assert compare.change_text([], "a", "b") == ""
+
+
+def test_a_damaged_evaluation_is_left_out_with_a_sentence(studio: Studio) -> None:
+    odd = Report("evaluation", "Odd", {"rows": "many"})
+    document = pipeline(one="mart", two="mart")
+    judged_run(studio, document, evaluate_one=odd, evaluate_two=full("A", 0.9))
+    test = compare_page()
+    assert not test.exception and len(test.dataframe[0].value) == 1
+    assert "cannot be read" in test.warning[0].value and "Pipe" in test.warning[0].value
 
 
 def test_one_run_has_nothing_to_differ_from(studio: Studio) -> None:
