@@ -26,6 +26,8 @@ from engine.processes import identify
 from engine.run_state import run_state
 from engine.supervisor_starter import SupervisorStarter
 from engine.workspace import Workspace
+from tests.run_events import append_stored
+from tests.ui.studio.runs.lab import STARTED
 from tests.waiting import until
 from ui.studio.builder import browser_tab, node_panel, node_results, outputs, page, pipeline_list
 from ui.studio.builder.open_pipeline import OpenPipeline
@@ -223,6 +225,21 @@ def test_a_card_shows_the_state_of_the_last_run_and_a_hostile_name_as_text(studi
     assert ":green-badge[✓ done]" in words_of(app) and "Not run yet" not in words(app)
     assert app.button(key=f"open-{pipeline}").label == f"**{plain(hostile)}**"
     assert not any(hostile in str(part.body) for part in app.get("html"))
+
+
+def test_the_card_of_a_live_sweep_names_the_node_and_not_the_id_of_a_branch(studio: Studio):
+    sweep = Sweep.model_validate({"grid": {"share": [0.5, 0.6]}})
+    nodes = {"load": WINE.nodes["load"], "s": Node(type="sample", label="Less", sweep=sweep)}
+    swept = with_values(WINE, nodes=nodes, edges=(Edge.between("load.table", "s.table"),))
+    pipeline = library(studio).create(swept)
+    run = studio.runs.create(swept, RunOptions(pipeline_id=pipeline))
+    branch = studio.runs.planned_pipeline(studio.runs.find(run)).copies_of(["s"])[0]
+    with studio.runs.log() as log:
+        supervisor = identify().to_dict()
+        append_stored(log, run, "run-started", supervisor=supervisor, todo=["load", branch])
+        append_stored(log, run, "started", branch, **STARTED)
+    [progress] = open_page().get("progress")
+    assert "Less" in progress.proto.text and branch not in progress.proto.text
 
 
 def test_a_broken_file_is_listed_with_its_fault_and_cannot_be_opened(studio: Studio):
