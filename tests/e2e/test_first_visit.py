@@ -17,6 +17,11 @@ expect = playwright.expect
 TRAINING_SECONDS = 180.0
 """The example takes about eight seconds on two free cores."""
 
+COVERED_BY_BUTTON = """image => {
+    const { x, y, width, height } = image.getBoundingClientRect();
+    return document.elementFromPoint(x + width / 2, y + height / 2).closest("button") !== null;
+}"""
+
 
 def test_a_new_user_finds_a_finished_example_and_looks_inside_its_forest(
     tmp_path: Path, browser: Any
@@ -58,6 +63,7 @@ def test_a_new_user_finds_a_finished_example_and_looks_inside_its_forest(
         picture = card.locator("img.thumbnail")
         expect(picture).to_be_visible()
         assert picture.evaluate("image => image.naturalWidth") > 0
+        assert picture.evaluate(COVERED_BY_BUTTON), "a click on the picture does not open it"
         expect(card).to_contain_text("Accuracy")
         studio.shoot("first-visit")
         search = first.get_by_role("searchbox", name="Search")

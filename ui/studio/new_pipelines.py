@@ -35,6 +35,8 @@ EDGES = (
     ("forest.model", "predict.model"),
     ("split.test", "predict.table"),
     ("predict.predictions", "evaluate.predictions"),
+    ("forest.model", "inspect.model"),
+    ("split.test", "inspect.table"),
 )
 LAYOUT = {
     "load": (0.0, 120.0),
@@ -42,6 +44,7 @@ LAYOUT = {
     "forest": (576.0, 0.0),
     "predict": (864.0, 120.0),
     "evaluate": (1152.0, 120.0),
+    "inspect": (864.0, 288.0),
 }
 """Edges and positions of a pipeline for a table."""
 
@@ -102,7 +105,7 @@ def prepare_example(runs: Runs) -> None:
 
 
 def pipeline_for(source: str, target: str, file_format: FileFormat, seen: Preview) -> Pipeline:
-    """Return a pipeline that trains a deep forest on one part of a table and tests it on the other.
+    """Return a pipeline that trains a deep forest, and evaluates and inspects it on held-out rows.
 
     ``seen`` is the preview of the table. Rows without a target and columns without values are
     dropped if it has any: the pipeline would fail otherwise.
@@ -119,6 +122,7 @@ def pipeline_for(source: str, target: str, file_format: FileFormat, seen: Previe
         "forest": Node(type="deep-forest"),
         "predict": Node(type="predict"),
         "evaluate": Node(type="evaluate"),
+        "inspect": Node(type="inspect-layers"),
     }
     edges = tuple(Edge.between(start, end) for start, end in EDGES)
     return Pipeline(name=f"Learn {title_of(source)}", nodes=nodes, edges=edges, layout=LAYOUT)

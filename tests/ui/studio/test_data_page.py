@@ -129,6 +129,7 @@ def test_an_uploaded_file_is_kept_shown_and_made_into_a_pipeline(
         "deep-forest",
         "predict",
         "evaluate",
+        "inspect-layers",
     ]
 
 

@@ -14,6 +14,7 @@ from engine.text import counted
 from ui.studio.canvas.protocol import STATES, NodeView, State
 
 LONGEST = 300
+OUT_OF_DATE = "changed since the last run"
 STOPPED = {
     "cancelled": "stopped; press Retry to continue",
     "interrupted": "interrupted; press Retry to continue",
@@ -36,8 +37,8 @@ def node_views(
 ) -> dict[str, NodeView]:
     """Return the states that the canvas shows, by node.
 
-    A node that was changed since the run, or that reads from such a node, has no state: its result
-    is out of date.
+    A node that was changed since the run, or that reads from such a node, is idle and says so: its
+    result is out of date.
 
     Parameters
     ----------
@@ -49,10 +50,13 @@ def node_views(
     views = {name: _awaited(node.sweep) for name, node in pipeline.nodes.items() if node.sweep}
     if run is None or run_pipeline is None:
         return views
-    for name in unchanged_nodes(pipeline, run_pipeline):
+    unchanged = unchanged_nodes(pipeline, run_pipeline)
+    for name in pipeline.nodes:
         own = (copies or {}).get(name, (name,))
         states = [run.nodes[copy] for copy in own if copy in run.nodes]
-        if states:
+        if states and name not in unchanged:
+            views.setdefault(name, {"state": "idle", "text": OUT_OF_DATE})
+        elif states:
             is_single = tuple(own) == (name,)
             views[name] = view = _view(states[0]) if is_single else folded_view(states)
             if view["state"] in ("done", "cached"):

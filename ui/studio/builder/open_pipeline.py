@@ -422,6 +422,11 @@ class OpenPipeline:
             options = RunOptions(pipeline_id=self.pipeline_id, to=to, force_from=force_from)
             self.runs.start(self.pipeline, options)
 
+    def start_again(self) -> None:
+        """Run every node again, also those whose results are stored."""
+        nodes = self.pipeline.nodes.items()
+        self.start(force_from=tuple(name for name, node in nodes if not node.bypass))
+
     def retry(self) -> None:
         """Resume the last run; if the pipeline was changed since, start a new one."""
         with _starting:

@@ -63,6 +63,9 @@ FIVE_STEPS = """
    preset.
 4. Drag **Predict**, and draw a line from *Test rows* to it. Then drag **Evaluate**.
 5. Press **Run**. Click a finished node to see its output.
+
+With a table of your own there is a shorter way: upload it under **Data**, choose its target, and
+press *Use in a new pipeline*.
 """
 STYLE = Path(__file__).parents[1] / "assets" / "pipelines.css"
 LOOK_SECONDS = 1.0

@@ -195,7 +195,7 @@ def _run_part(opened: OpenPipeline, chosen: tuple[str, ...]) -> None:
             begin(opened, partial(opened.start, force_from=chosen))
         # A bare name would be a pattern that matches everything.
         case choice if choice == RUN_ALL_AGAIN:
-            begin(opened, partial(opened.start, force_from=tuple(opened.pipeline.nodes)))
+            begin(opened, opened.start_again)
 
 
 def _do(opened: OpenPipeline, action: Callable[[OpenPipeline], None]) -> None:

@@ -7,7 +7,7 @@ import pytest
 from engine.pipeline import Edge, Node, Pipeline
 from engine.pipeline_file import with_values
 from engine.run_state import NodeState, RunState
-from ui.studio.builder.node_states import NodeResult, node_views, unchanged_nodes
+from ui.studio.builder.node_states import OUT_OF_DATE, NodeResult, node_views, unchanged_nodes
 
 CHAIN = Pipeline(
     name="Chain",
@@ -119,3 +119,11 @@ def test_a_node_that_is_not_finished_has_no_result(state: str):
 
 def test_without_a_run_there_is_nothing_to_show():
     assert node_views(CHAIN, None, None) == {}
+
+
+def test_a_node_that_was_changed_since_the_run_says_so():
+    nodes = {name: NodeState("done", seconds=1.0) for name in ("load", "split")}
+    run = RunState("1", "Chain", 0.0, nodes=nodes)
+    views = node_views(with_node("split", params={"seed": 1}), run, CHAIN)
+    assert views["load"]["state"] == "done" and "mart" not in views
+    assert views["split"] == {"state": "idle", "text": OUT_OF_DATE}

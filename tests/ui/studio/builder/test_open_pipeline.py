@@ -15,6 +15,7 @@ from engine.node_types import load_catalog
 from engine.pipeline import Edge, Node, Pipeline
 from engine.pipeline_file import dumps, with_values
 from engine.pipeline_library import Library
+from engine.plan import RunOptions, make_plan
 from engine.processes import identify
 from engine.runs import Runs
 from engine.workspace import Workspace
@@ -403,3 +404,18 @@ def test_a_run_whose_pipeline_cannot_be_read_is_followed_all_the_same(opened: Op
         opened.refresh_run()
     assert opened.run is not None and opened.run.state == "failed"
     assert opened.run_pipeline is None
+
+
+def test_all_nodes_run_again_but_for_those_that_are_bypassed(
+    opened: OpenPipeline, monkeypatch: pytest.MonkeyPatch
+):
+    opened.edit(with_split)
+    opened.edit(connected)
+    nodes = opened.pipeline.nodes
+    bypassed = {**nodes, "split": with_values(nodes["split"], bypass=True)}
+    opened.edit(lambda pipeline: with_values(pipeline, nodes=bypassed))
+    started: list[RunOptions] = []
+    monkeypatch.setattr(Runs, "start", lambda self, pipeline, options: started.append(options))
+    opened.start_again()
+    assert [options.force_from for options in started] == [("load",)]
+    make_plan(opened.pipeline, CATALOG, started[0])
