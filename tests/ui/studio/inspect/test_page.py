@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from engine.node_types import load_catalog
@@ -25,6 +27,7 @@ from tests.ui.studio.inspect.lab import (
     pipeline,
     record,
     small,
+    with_images,
     with_input,
 )
 from tests.ui.studio.runs.lab import ERROR, STARTED, labels, words, written
@@ -188,6 +191,33 @@ def test_the_slider_changes_what_would_leave(studio: Studio):
     assert "With a = 0.10: " in words(test)
     test.slider(key="inspect-share").set_value(0.9).run()
     assert not test.exception and "With a = 0.90: " in words(test)
+
+
+def test_a_sentence_says_that_no_row_leaves_early(studio: Studio):
+    run, _ = inspected_run(studio, large(rows=40, depth=1))
+    test = inspect_page("Screening", run=run, node="inspect")
+    assert not test.exception and not charts(test)
+    happened, would = (each.value for each in test.info)
+    assert happened.startswith("No row leaves before the last layer.")
+    assert would == "With a = 0.10: No row leaves before the last layer."
+
+
+def test_colours_of_probabilities_are_described_for_both_themes(studio: Studio):
+    run, _ = inspected_run(studio, small())
+    shown = words(inspect_page("One row", run=run, node="inspect"))
+    assert "The stronger the blue, the more probable." in shown and "dark" not in shown.lower()
+
+
+@pytest.mark.parametrize("tab", ["t-SNE", "One row"])
+def test_images_are_offered_only_where_columns_can_be_pixels(studio: Studio, tab: str):
+    pixels = with_images(small())
+    mixed = pixels.sample.set_column(0, "pixel_0_0", pa.array([1.0, 900.0, 4000.0, 8000.0]))
+    for layers, is_offered in ((pixels, True), (replace(pixels, sample=mixed), False)):
+        run, _ = inspected_run(studio, layers)
+        test = inspect_page(tab, run=run, node="inspect")
+        assert not test.exception
+        shapes = [each for each in test.text_input if each.label == "Shape of the images"]
+        assert bool(shapes) is is_offered
 
 
 def test_marked_rows_are_listed_and_stay_marked_in_another_colour(studio: Studio):
