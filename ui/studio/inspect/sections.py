@@ -25,7 +25,7 @@ from ui.studio.inspect import tables
 from ui.studio.inspect.forest_source import ForestView, depth_text, growth_text, screened
 from ui.studio.inspect.images import RowImages, find_shape, may_be_images, parse_shape
 from ui.studio.inspect.maps import LinkedRows, MapGroup, Marks, link_rows, marks, row_maps, some
-from ui.studio.inspect.neighbours import neighbour_rows, neighbourhoods, neighbours_html
+from ui.studio.inspect.neighbours import draw_neighbours, neighbour_rows, neighbourhoods
 from ui.studio.plots.layers import HELD_OUT, TABLE, dropped_numbers, scored_on
 from ui.studio.screen_text import plain
 from ui.studio.widgets import download_csv, grid, picture, short_texts, side_by_side
@@ -574,8 +574,11 @@ def draw_row(forest: ForestView) -> None:
         first = next(iter(lists.values()), [0])[0]
         st.session_state["inspect-row"] = saved if saved in rows else rows[first]
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
-        hint = "Type the number of a row of the sample."
-        row = st.selectbox("Row", rows, key="inspect-row", width=200, help=hint)
+        hint = "Type the number or the class of a row of the sample, or right or wrong."
+        titles = _row_titles(layers, forest.digest)
+        row = st.selectbox(
+            "Row", rows, key="inspect-row", width=340, help=hint, format_func=titles.__getitem__
+        )
         if lists:
             which = st.segmented_control("Rows to inspect", list(lists), key="inspect-row-list")
         images = row_images(forest)
@@ -585,6 +588,12 @@ def draw_row(forest: ForestView) -> None:
         _row_list(layers, lists[which], key, images)
     _draw_way(layers, rows.index(row), images)
     _draw_neighbours(layers, rows.index(row), images, marks(forest.digest))
+
+
+@st.cache_data(show_spinner=False, max_entries=16)
+def _row_titles(_layers: Layers, digest: str) -> dict[int, str]:
+    """Return the names of all rows in the list to choose from, by their number, from the cache."""
+    return tables.row_titles(_layers)
 
 
 def _lists(layers: Layers, marked: Marks) -> dict[str, list[int]]:
@@ -657,14 +666,15 @@ def _draw_neighbours(layers: Layers, at: int, images: RowImages | None, marked: 
     with st.container(key="inspect-neighbours"):
         st.markdown("**Nearest rows**")
         words = (
-            "The inspected rows that are nearest to this one, in the input and after each layer."
+            "The inspected rows that are nearest to this one, in the input and after each layer. "
+            "Click one to open it."
         )
         if found[0].same_class is not None:
             words += (
                 " A dashed frame: another class. Good: the frames get fewer from layer to layer."
             )
         st.caption(words if 0 in layers.panels else f"{words} {WITHOUT_INPUT}")
-        st.html(neighbours_html(layers, at, found, images))
+        draw_neighbours(layers, at, found, images, choose_row)
         near = [at, *(position for each in found for position in each.positions)]
         with st.container(horizontal=True):
             show = partial(_show_in_maps, marked, sorted(set(near)))

@@ -178,6 +178,20 @@ def test_a_row_is_chosen_by_its_number(studio: Studio):
     assert " ".join(row_story(small(), 1)) in words(test)
 
 
+def test_rows_to_choose_from_say_their_class_and_whether_it_is_predicted(studio: Studio):
+    run, _ = inspected_run(studio, small())
+    test = inspect_page("One row", run=run, node="inspect")
+    assert test.selectbox(key="inspect-row").options == [
+        "2 · no · right",
+        "4 · yes · right",
+        "5 · yes · wrong: no",
+        "9 · no · right",
+    ]
+    run, _ = inspected_run(studio, small(truth=(-1, -1, -1, -1)))
+    test = inspect_page("One row", run=run, node="inspect")
+    assert test.selectbox(key="inspect-row").options[0] == "2 · predicted no"
+
+
 def test_rows_that_changed_their_class_are_listed(studio: Studio):
     run, _ = inspected_run(studio, small())
     test = inspect_page("One row", run=run, node="inspect")
