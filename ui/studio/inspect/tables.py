@@ -255,7 +255,7 @@ def vector_rows(layers: Layers, at: int) -> list[Row]:
 def row_titles(layers: Layers) -> dict[int, str]:
     """Return number, class and final prediction of each row of the sample, by its number.
 
-    For example: ``5 · cat · wrong: dog``.
+    For example: ``Row 5 · class cat · wrong: dog``.
     """
     predicted = layers.predicted(len(layers.stages))
     titles = {}
@@ -264,10 +264,11 @@ def row_titles(layers: Layers) -> dict[int, str]:
         if truth == UNKNOWN:
             words = f"predicted {name}"
         elif truth == final:
-            words = f"{name} · right"
+            words = f"class {name} · right"
         else:
-            words = f"{shortened(layers.classes[truth], LONGEST_CLASS)} · wrong: {name}"
-        titles[int(number)] = f"{number} · {words}"
+            known = shortened(layers.classes[truth], LONGEST_CLASS)
+            words = f"class {known} · wrong: {name}"
+        titles[int(number)] = f"Row {number} · {words}"
     return titles
 
 

@@ -182,14 +182,14 @@ def test_rows_to_choose_from_say_their_class_and_whether_it_is_predicted(studio:
     run, _ = inspected_run(studio, small())
     test = inspect_page("One row", run=run, node="inspect")
     assert test.selectbox(key="inspect-row").options == [
-        "2 · no · right",
-        "4 · yes · right",
-        "5 · yes · wrong: no",
-        "9 · no · right",
+        "Row 2 · class no · right",
+        "Row 4 · class yes · right",
+        "Row 5 · class yes · wrong: no",
+        "Row 9 · class no · right",
     ]
     run, _ = inspected_run(studio, small(truth=(-1, -1, -1, -1)))
     test = inspect_page("One row", run=run, node="inspect")
-    assert test.selectbox(key="inspect-row").options[0] == "2 · predicted no"
+    assert test.selectbox(key="inspect-row").options[0] == "Row 2 · predicted no"
 
 
 def test_rows_that_changed_their_class_are_listed(studio: Studio):
