@@ -106,12 +106,14 @@ def shuffled_importance(
     n_repeats: int = 5,
     sample_weight: Array | None = None,
     random_state: int = 0,
+    progress: Callable[[int], None] = lambda columns: None,
 ) -> PermutationImportance:
     """Return how much the score drops when columns of a matrix are shuffled.
 
     ``predict`` returns outputs of rows, rows × outputs. ``groups`` are columns that are shuffled
-    together, such as those of one category; by default each column alone. Raise ``ValueError`` if
-    the metric has no value for these rows.
+    together, such as those of one category; by default each column alone. ``progress`` gets the
+    number of finished groups before each of them. Raise ``ValueError`` if the metric has no value
+    for these rows.
     """
     check_whole("n_repeats", n_repeats, 2)
     if groups is None:
@@ -131,6 +133,7 @@ def shuffled_importance(
     # Several shuffles in one call: small tables would spend the time on starting a prediction.
     at_once = max(1, min(n_repeats, VALUES_AT_ONCE // max(matrix.size, 1)))
     for place, columns in enumerate(groups):
+        progress(place)
         for first in range(0, n_repeats, at_once):
             some = orders[first : first + at_once]
             shuffled = np.tile(matrix, (len(some), 1))

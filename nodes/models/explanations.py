@@ -5,11 +5,14 @@ rows can be compared; of more classes the predicted one.
 
 - ``explain_rows``  explains encoded rows, in bounded memory
 - ``Explanations``  the class, the base value and the contributions of each row
+- ``explain_row``   explains one row of a table, whose values may be changed, for all classes
+- ``RowExplanation``  its probabilities, contributions, and the way through the layers
 - ``column_importance``  how much the score of test rows drops when a column is shuffled
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +20,10 @@ import numpy as np
 import pyarrow as pa
 
 from engine.errors import BadInput
+from engine.text import shown
 from engine.values import Table
 from nodes.models.encoder import MISSING, class_codes
-from nodes.models.model import FittedModel
+from nodes.models.model import FittedModel, with_threads
 
 if TYPE_CHECKING:
     from deepforest.importance import PermutationImportance
@@ -99,6 +103,98 @@ def explain_rows(
     return Explanations(names, classes, explained, found[:, -1], found[:, :-1])
 
 
+@dataclass(frozen=True, eq=False)
+class RowExplanation:
+    """Hold why one row got its prediction, for every class.
+
+    Base value and contributions add up to the probabilities.
+    """
+
+    columns: list[str]
+    classes: list[str]
+    probabilities: np.ndarray
+    base: np.ndarray
+    """Of each class; NaN where the contributions are not known."""
+    contributions: np.ndarray
+    """Columns × classes; NaN likewise."""
+    reason: str
+    """Why the contributions are not known; empty if they are."""
+    learners: list[str]
+    vectors: np.ndarray
+    """Of a deep forest, layers × learners × classes, up to the layer at which the row left."""
+    outputs: np.ndarray
+    """Probabilities of the cascade after each of these layers, layers × classes."""
+
+
+def explain_row(
+    model: FittedModel,
+    row: pa.Table,
+    changes: Mapping[str, Any] | None = None,
+    progress: Callable[[float, str], None] = lambda fraction, text: None,
+) -> RowExplanation:
+    """Return why a table of one row gets its prediction, with other values in some columns.
+
+    ``changes`` are JSON values by column of the model. Raise ``BadInput`` if the table lacks a
+    column, or if a value is not one that the column may hold.
+    """
+    matrix = _changed_row(model, row, changes or {})
+    progress(0.0, "Predicting the row…")
+    probabilities = model.predict_matrix(matrix)[0]
+    learners, vectors, outputs = _way_through_layers(model, matrix)
+    progress(0.3, "Computing the contributions of the columns…")
+    parts, reason = np.full((len(model.encoder.names) + 1, len(model.classes)), np.nan), ""
+    try:
+        parts = model.explain_matrix(matrix)[0]
+    # A learner of a deep forest may be any estimator of scikit-learn.
+    except (BadInput, ValueError) as error:
+        reason = str(error)
+    return RowExplanation(
+        columns=model.encoder.names,
+        classes=model.classes,
+        probabilities=probabilities,
+        base=parts[-1],
+        contributions=parts[:-1],
+        reason=reason,
+        learners=learners,
+        vectors=vectors,
+        outputs=outputs,
+    )
+
+
+def _changed_row(model: FittedModel, row: pa.Table, changes: Mapping[str, Any]) -> np.ndarray:
+    """Return the matrix of one row with other values in some columns."""
+    encoder = model.encoder
+    unknown = changes.keys() - set(encoder.names)
+    if unknown:
+        raise BadInput(f"the model does not have the column '{min(unknown)}'")
+    matrix = encoder.transform(row, model.precision)
+    for column, part in encoder.parts(matrix):
+        if column.name not in changes:
+            continue
+        value = changes[column.name]
+        try:
+            column.write(np.array([column.read_value(value)]), part, encoder.form)
+        except ValueError as error:
+            raise BadInput(f"'{column.name}' is {shown(value)}, {error}") from error
+    return matrix
+
+
+def _way_through_layers(
+    model: FittedModel, matrix: np.ndarray
+) -> tuple[list[str], np.ndarray, np.ndarray]:
+    """Return the learners of a deep forest, and what they and the cascade predict in each layer.
+
+    All are empty for a model without layers.
+    """
+    estimator = with_threads(model.estimator, 1)
+    if not hasattr(estimator, "trace"):
+        return [], np.empty((0, 0, len(model.classes))), np.empty((0, len(model.classes)))
+    trace, names = estimator.trace(matrix), estimator.layer_records_[0].learners
+    reached = int(trace.left_at[0])
+    vectors, outputs = trace.vectors[:reached, :, 0], trace.outputs[:reached, 0]
+    return [learner.name for learner in names], vectors, outputs
+
+
 def column_importance(
     model: FittedModel,
     table: Table,
@@ -107,12 +203,14 @@ def column_importance(
     n_repeats: int = 5,
     threads: int = 1,
     random_state: int = 0,
+    progress: Callable[[int], None] = lambda columns: None,
 ) -> PermutationImportance:
     """Return how much the score of test rows drops when each column of the model is shuffled.
 
     The columns are those of ``model.encoder.names``; rows without a class do not count. It needs
-    predictions only, so that every kind of model has it. Raise ``BadInput`` if the table has no
-    target, does not fit the model, or if the metric is unknown or has no value for these rows.
+    predictions only, so that every kind of model has it. ``progress`` gets the number of finished
+    columns before each of them. Raise ``BadInput`` if the table has no target, does not fit the
+    model, or if the metric is unknown or has no value for these rows.
     """
     from deepforest.importance import shuffled_importance
     from deepforest.metrics import resolve_metric
@@ -136,6 +234,7 @@ def column_importance(
             groups=groups,
             n_repeats=n_repeats,
             random_state=random_state,
+            progress=progress,
         )
     except ValueError as error:
         raise BadInput(str(error)) from error

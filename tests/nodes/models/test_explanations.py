@@ -14,7 +14,7 @@ import pytest
 
 from engine.errors import BadInput
 from engine.values import Table
-from nodes.models.explanations import MOST_ROWS, column_importance, explain_rows
+from nodes.models.explanations import MOST_ROWS, column_importance, explain_row, explain_rows
 from nodes.models.fast_predict import with_fast_predict
 from nodes.models.model import FittedModel, load_model
 from nodes.models.scoring import score_file
@@ -164,6 +164,52 @@ def test_a_scored_file_has_the_contributions_of_each_row(
     assert np.allclose(total, out.column("p(yes)").to_numpy(), rtol=0, atol=1e-6)
     assert np.allclose(values, model.contributions(table)[:, :-1, 1])
     assert out.column("base value").to_pylist() == list(range(table.data.num_rows))
+
+
+# One row
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_row_is_explained_as_in_a_table_and_with_its_way_through_the_layers(
+    train: Any, name: str
+) -> None:
+    model, table = train(name), make_table(6)
+    found = explain_row(model, table.data.slice(4, 1))
+    assert np.allclose(found.probabilities, model.predict_proba(table)[4])
+    if name == "mlp":
+        assert "cannot be explained" in found.reason and np.isnan(found.contributions).all()
+    else:
+        assert not found.reason
+        assert np.allclose(found.contributions, model.contributions(table)[4, :-1])
+        assert np.allclose(found.base + found.contributions.sum(axis=0), found.probabilities)
+    layers = getattr(model.estimator, "n_layers_", 0)
+    assert found.vectors.shape[:2] == (layers, len(found.learners))
+    if layers:
+        assert np.allclose(found.outputs[-1], found.probabilities)
+
+
+@pytest.mark.parametrize("name", ["deep-forest", "logistic-regression"])
+def test_a_changed_row_is_predicted_like_a_row_that_has_the_values(train: Any, name: str) -> None:
+    model, table = train(name), make_table(30)
+    row, other = table.data.slice(3, 1), table.data.slice(7, 1)
+    values = other.to_pylist()[0]
+    changes = {name: values[name] for name in ("amount", "count", "member", "colour", "grade")}
+    changes["when"] = str(values["when"])
+    wanted = other.set_column(3, "steady", row.column("steady"))
+    found, expected = explain_row(model, row, changes), explain_row(model, wanted)
+    assert np.allclose(found.probabilities, expected.probabilities)
+    assert np.allclose(found.contributions, expected.contributions)
+    assert not np.allclose(found.probabilities, explain_row(model, row).probabilities)
+
+
+def test_a_change_that_the_model_cannot_take_is_refused(train: Any) -> None:
+    model, row = train("mart"), make_table(1).data
+    with refused(BadInput, naming=["amount", "number is expected"]):
+        explain_row(model, row, {"amount": "much"})
+    with refused(BadInput, naming=["does not have", "other"]):
+        explain_row(model, row, {"other": 1})
+    with refused(BadInput, naming=["lacks", "amount"]):
+        explain_row(model, row.drop_columns(["amount"]))
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -79,6 +79,8 @@ class ForestView:
     layers: Layers | None = None
     digest: str = ""
     """Identifies the inspection."""
+    model: Artifact | None = None
+    """The stored model that was inspected; None if the run does not know it."""
     unfinished: NodeState | None = None
     """The node while it is queued or running, for its progress."""
     error: str = ""
@@ -214,8 +216,9 @@ def forest_view(
     output = _output(node, "layers")
     if output is not None:
         layers = read_layers(output)
+        model = _output(node_of(state, choice.model), "model") if choice.model else None
         return ForestView(
-            choice, layers.records, layers.metric, layers, output.digest, title=choice.label
+            choice, layers.records, layers.metric, layers, output.digest, model, title=choice.label
         )
     unfinished = node if node.state in ("running", "queued") else None
     error = ""

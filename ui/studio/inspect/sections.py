@@ -26,6 +26,7 @@ from ui.studio.inspect.forest_source import ForestView, depth_text, growth_text,
 from ui.studio.inspect.images import RowImages, find_shape, may_be_images, parse_shape
 from ui.studio.inspect.maps import LinkedRows, MapGroup, Marks, link_rows, marks, row_maps, some
 from ui.studio.inspect.neighbours import draw_neighbours, neighbour_rows, neighbourhoods
+from ui.studio.inspect.why import draw_why
 from ui.studio.plots.layers import HELD_OUT, TABLE, dropped_numbers, scored_on
 from ui.studio.screen_text import plain
 from ui.studio.widgets import download_csv, grid, picture, short_texts, side_by_side
@@ -587,6 +588,7 @@ def draw_row(forest: ForestView) -> None:
         key = f"inspect-list-{which}-{hash(tuple(lists[which]))}"
         _row_list(layers, lists[which], key, images)
     _draw_way(layers, rows.index(row), images)
+    draw_why(forest, layers, rows.index(row))
     _draw_neighbours(layers, rows.index(row), images, marks(forest.digest))
 
 

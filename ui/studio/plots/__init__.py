@@ -11,6 +11,7 @@ from users: they are escaped, shortened in the plot, and complete in the hover t
 - ``probability_histogram``               rows by their predicted probabilities
 - ``histogram``, ``category_counts``      the values of a column, split by class if wanted
 - ``importances``                         columns by importance
+- ``contributions``, ``permutation_importances``  columns of one prediction; shuffled columns
 - ``growth``, ``margin_growth``, ``ratio_and_score``, ``margin_distribution``  how it grew
 - ``learner_quality``, ``agreement``, ``importances_by_layer``  the learners inside its layers
 - ``class_vectors``, ``row_margin``       one row, layer by layer
@@ -31,6 +32,11 @@ from ui.studio.plots.evaluation import (
     recall_at_rates,
     roc_curves,
 )
+from ui.studio.plots.explanations import (
+    Contribution,
+    contributions,
+    permutation_importances,
+)
 from ui.studio.plots.layers import (
     agreement,
     class_vectors,
@@ -48,11 +54,13 @@ from ui.studio.plots.style import CONFIG, for_dark
 
 __all__ = [
     "CONFIG",
+    "Contribution",
     "agreement",
     "category_counts",
     "class_scores",
     "class_vectors",
     "confusion_matrix",
+    "contributions",
     "for_dark",
     "growth",
     "histogram",
@@ -63,6 +71,7 @@ __all__ = [
     "margin_distribution",
     "margin_growth",
     "overlaid_curves",
+    "permutation_importances",
     "precision_recall_curves",
     "probability_histogram",
     "ratio_and_score",
