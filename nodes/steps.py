@@ -11,7 +11,8 @@ in a pipeline.
 - ``training_rows``   a table as an estimator needs it: matrix, class numbers, weights
 - ``model``           a trained estimator with all it needs to predict for tables
 - ``load_model``, ``predict``, ``inspect_layers``  use a model
-- ``evaluate``, ``cross_validate``, ``compare``, ``importances``, ``tell``  reports
+- ``evaluate``, ``cross_validate``, ``compare``, ``importances``, ``permutation_importance``,
+  ``tell``  reports
 - ``save_table``, ``save_model``  files in the workspace
 
 Files and models are those of the workspace: ``$SYLVA_WORKSPACE``, else ``~/.sylva``. A file outside
@@ -264,6 +265,17 @@ def cross_validate(
         trained.save(Path(folder))
         inputs = {"model": Folder(Path(folder)), "table": table}
         return _outputs("cross_validate", inputs, params)["report"]  # type: ignore[no-any-return]
+
+
+def permutation_importance(trained: FittedModel, table: Table, **params: Any) -> Report:
+    """Return how much worse the model predicts test rows when a column is shuffled.
+
+    ``params`` are those of the node *Permutation importance*, such as ``metric`` and ``repeats``.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        trained.save(Path(folder))
+        inputs = {"model": Folder(Path(folder)), "table": table}
+        return _outputs("permutation_importance", inputs, params)["report"]  # type: ignore[no-any-return]
 
 
 def compare(

@@ -100,6 +100,8 @@ def payments(rows: int, learners: Learners) -> Parts:
     edges += ["split.test pay-deep-forest.validation"]
     nodes["folds"] = Node(type="cross-validate", params={"folds": 2, "positive": "yes"})
     edges += ["pay-mart.model folds.model", "best.table folds.table"]
+    nodes["shuffled"] = Node(type="permutation-importance", params={"metric": "auc", "repeats": 2})
+    edges += ["pay-mart.model shuffled.model", "split.test shuffled.table"]
     compared_nodes, compared_edges = compared("pay", learners, "best.table", "split.test")
     compared_nodes["pay-mart-p"] = Node(type="predict", params={"keep": ["amount"]})
     return nodes | compared_nodes, edges + compared_edges

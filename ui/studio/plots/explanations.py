@@ -102,11 +102,11 @@ def _bars(
     )  # fmt: skip
 
 
-def permutation_importances(rows: Sequence[Mapping[str, Any]], metric: str) -> go.Figure:
+def permutation_importances(rows: Sequence[Mapping[str, Any]], loss: str) -> go.Figure:
     """Plot the mean drop of a metric when a column is shuffled, with an interval.
 
-    A row has ``column``, ``drop``, ``low`` and ``high``; the largest drop comes first. ``metric``
-    is its title.
+    A row has ``column``, ``drop``, ``low`` and ``high``; the largest drop comes first. ``loss``
+    names the axis, such as “Drop of AUC”.
     """
     shown = rows[:MAX_COLUMNS]
     names = [str(row["column"]) for row in shown]
@@ -133,7 +133,7 @@ def permutation_importances(rows: Sequence[Mapping[str, Any]], metric: str) -> g
     if len(rows) > MAX_COLUMNS:
         title += f", the first {MAX_COLUMNS} of {len(rows):,} columns"
     apply_layout(figure, title, 130 + 24 * max(len(shown), 3))
-    figure.update_xaxes(title=f"Loss of {metric} when the column is shuffled")
+    figure.update_xaxes(title=f"{loss} when the column is shuffled")
     figure.update_yaxes(autorange="reversed", showgrid=False, **named_ticks(names, longest=28))
     figure.add_vline(0, line=ZERO_LINE)
     return figure

@@ -24,6 +24,7 @@ from engine.store import Artifact, Store
 from engine.text import counted, size
 from engine.values import Report
 from ui.studio import plots
+from ui.studio.previews.importances import show_importances
 from ui.studio.screen_text import plain
 from ui.studio.widgets import (
     chart,
@@ -273,6 +274,7 @@ KINDS = {
     "evaluation": _evaluation,
     "comparison": _comparison,
     "feature-selection": _feature_selection,
+    "permutation-importance": show_importances,
 }
 
 
