@@ -118,7 +118,7 @@ def report(model: FittedModel, found: PermutationImportance, rows: int) -> Repor
 
     ``low`` and ``high`` are the limits of a 95 % interval over the repeats.
     """
-    columns = []
+    columns: list[dict[str, Any]] = []
     measured = zip(model.encoder.names, found.mean, found.interval(), strict=True)
     for name, drop, (low, high) in measured:
         columns.append(
@@ -126,7 +126,7 @@ def report(model: FittedModel, found: PermutationImportance, rows: int) -> Repor
         )
     columns.sort(key=lambda row: -row["drop"])
     needed = sum(row["low"] > 0 for row in columns)
-    headline = {
+    headline: dict[str, float | int | str | None] = {
         "columns": len(columns),
         "columns needed": needed,
         "metric": found.metric,

@@ -22,6 +22,7 @@ from engine.sweeps import ExpandedPipeline, Values, branch_label, param_label, v
 from engine.text import readable
 from ui.studio.builder.open_pipeline import OpenPipeline
 from ui.studio.previews import Maker, show_output
+from ui.studio.previews.errors import EvaluatedRows, evaluated_rows
 from ui.studio.previews.reports import result_of
 from ui.studio.screen_text import plain
 from ui.studio.session import studio
@@ -59,8 +60,15 @@ def draw_output(opened: OpenPipeline, name: str) -> None:
         studio().store,
         title="",
         key=f"output/{end.node}.{end.port}",
-        maker=Maker(end.node, names_now(opened)),
+        maker=Maker(end.node, names_now(opened), _evaluated(opened, end.node)),
     )
+
+
+def _evaluated(opened: OpenPipeline, name: str) -> EvaluatedRows | None:
+    """Return the rows that a node of the last run has evaluated, if it evaluates any."""
+    if opened.run is None or opened.run_expanded is None:
+        return None
+    return evaluated_rows(opened.run_expanded.pipeline, opened.run, name)
 
 
 def names_now(opened: OpenPipeline) -> Mapping[str, str]:

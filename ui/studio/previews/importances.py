@@ -30,12 +30,11 @@ def show_importances(report: Report, key: str) -> None:
         "of the mean over the shuffles; grey: it holds 0, so that the column may add nothing. "
         "Columns that say the same can replace each other: each alone looks unimportant."
     )
-    number = {"format": "%.4f"}
     config: dict[str, Any] = {
         "column": "Column",
-        "drop": st.column_config.NumberColumn(f"Mean {loss_title(metric).lower()}", **number),
-        "low": st.column_config.NumberColumn("95 % from", **number),
-        "high": st.column_config.NumberColumn("95 % to", **number),
+        "drop": st.column_config.NumberColumn(f"Mean {loss_title(metric).lower()}", format="%.4f"),
+        "low": st.column_config.NumberColumn("95 % from", format="%.4f"),
+        "high": st.column_config.NumberColumn("95 % to", format="%.4f"),
     }
     grid(report.rows, f"{key}-rows", column_config=config)
 

@@ -24,6 +24,7 @@ from engine.store import Artifact, Store
 from engine.text import counted, size
 from engine.values import Report
 from ui.studio import plots
+from ui.studio.previews.errors import EvaluatedRows, draw_errors
 from ui.studio.previews.importances import show_importances
 from ui.studio.screen_text import plain
 from ui.studio.widgets import (
@@ -47,6 +48,8 @@ class Maker(NamedTuple):
 
     node: str = ""
     names: Mapping[str, str] = {}
+    evaluated: EvaluatedRows | None = None
+    """Of an evaluation of predictions: the outputs it was made from."""
 
     @property
     def name(self) -> str:
@@ -63,6 +66,8 @@ def show_report(output: Artifact, store: Store, key: str, maker: Maker) -> None:
     """
     report = named_report(opened(output, store), maker.node, maker.names)
     KINDS.get(report.kind, _any)(report, key)
+    if maker.evaluated is not None and report.kind == "evaluation":
+        draw_errors(report, maker.evaluated, store, key)
     downloads(report.kind, report.rows, asdict(report), key)
 
 

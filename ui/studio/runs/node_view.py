@@ -15,6 +15,7 @@ from engine.run_state import NodeState, RunState
 from engine.store import Artifact
 from engine.text import clock, duration, readable, size
 from ui.studio.previews import Maker, show_output
+from ui.studio.previews.errors import EvaluatedRows, evaluated_rows
 from ui.studio.runs.flow import flow_loads
 from ui.studio.runs.graph import draw_layer
 from ui.studio.runs.timeline import Subtasks, layer_lines, settled, subtask_grid, three_parts
@@ -206,8 +207,14 @@ def _draw_outputs(row: RunRow, state: RunState, name: str, node_type: NodeType |
             studio().store,
             title="",
             key=f"run-output-{state.id}-{name}-{shown}",
-            maker=Maker(name, studio().runs.names(row)),
+            maker=Maker(name, studio().runs.names(row), _evaluated(row, state, name)),
         )
+
+
+def _evaluated(row: RunRow, state: RunState, name: str) -> EvaluatedRows | None:
+    """Return the rows that a node has evaluated, if it evaluates any."""
+    planned = studio().runs.planned_pipeline(row)
+    return evaluated_rows(planned.pipeline, state, name) if planned else None
 
 
 def port_title(name: str, node_type: NodeType | None) -> str:
