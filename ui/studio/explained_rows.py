@@ -98,7 +98,7 @@ class _Memory:
         self._pool = ThreadPoolExecutor(2, "explain")
 
     def job(self, key: Hashable, compute: Callable[[_Job], Any]) -> _Job:
-        """Return the job of this name; start it if there is none or if it has failed."""
+        """Return the job of this name; start it if it does not exist or has failed."""
         with self._lock:
             job = self._jobs.get(key)
             if job is None or (job.future.done() and job.future.exception()):
