@@ -32,7 +32,7 @@ def show_importances(report: Report, key: str) -> None:
     )
     config: dict[str, Any] = {
         "column": "Column",
-        "drop": st.column_config.NumberColumn(f"Mean {loss_title(metric).lower()}", format="%.4f"),
+        "drop": st.column_config.NumberColumn(f"{loss_title(metric)}, mean", format="%.4f"),
         "low": st.column_config.NumberColumn("95 % from", format="%.4f"),
         "high": st.column_config.NumberColumn("95 % to", format="%.4f"),
     }

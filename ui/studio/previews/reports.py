@@ -342,6 +342,9 @@ def main_figure(report: Report) -> ReportLine:
         best, nodes = str(figures.get("best") or ""), report.data.get("nodes") or [""]
         figure = format_metric(metric, value)
         return ReportLine(figure, title_in(report, metric), best, str(nodes[0]))
+    if report.kind == "permutation-importance":
+        needed = f"{figures['columns needed']:,} of {figures['columns']:,}"
+        return ReportLine(needed, "Columns needed")
     metric_name = headline_metric(figures) if report.kind == "evaluation" else None
     if metric_name is None:
         return ReportLine()
