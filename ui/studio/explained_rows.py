@@ -249,7 +249,7 @@ def probability_words(found: RowExplanation, code: int) -> str:
     base, own = float(found.base[code]), found.contributions[:, code]
     more, less = float(own[own > 0].sum()), float(own[own < 0].sum())
     return (
-        f"{predicted} The base value, about the mean over the training rows, is {base:.3f}. "
+        f"{predicted} The base value, before any column is read, is {base:.3f}. "
         f"Columns that speak for {name} add {more:.3f}, columns against it take away {-less:.3f}: "
         f"{base:.3f} + {more:.3f} − {-less:.3f} = {base + more + less:.3f}."
     )
@@ -266,5 +266,5 @@ def value_text(value: Any) -> str:
         return "missing"
     if isinstance(value, float):
         return f"{value:.6g}"
-    text = readable(str(value))
+    text = str(value).lower() if isinstance(value, bool) else readable(str(value))
     return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}…"

@@ -82,7 +82,12 @@ def _output(state: RunState, node: str, port: str) -> Artifact | None:
 
 
 def draw_errors(report: Report, evaluated: EvaluatedRows, store: Store, key: str) -> None:
-    """Draw a switch, and with it the surest mistakes; a click on one of them explains it."""
+    """Draw a switch, and with it the surest mistakes; a click on one of them explains it.
+
+    Only predicted classes can be mistakes: for predicted numbers nothing is drawn.
+    """
+    if "confusion" not in report.data:
+        return
     if not st.toggle(
         "Show the surest mistakes",
         key=f"{key}-errors",

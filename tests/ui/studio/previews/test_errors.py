@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -132,6 +131,12 @@ def test_the_list_is_drawn_on_demand_and_a_click_says_why(stored: Stored) -> Non
 
 def test_a_report_without_predictions_has_no_list(stored: Stored) -> None:
     assert not drawn(stored.report, stored.store, None).toggle
+
+
+def test_an_evaluation_of_numbers_has_no_list(stored: Stored) -> None:
+    data = {"task": "regression", "classes": [], "curves": []}
+    report = Report("evaluation", "Forest", {"rmse": 1.0, "rows": 5}, data=data)
+    assert not drawn(stored.store.put("report", report), stored.store, stored.evaluated).toggle
 
 
 def test_what_is_missing_is_named(stored: Stored) -> None:
