@@ -22,17 +22,28 @@ if TYPE_CHECKING:
     from deepforest.importance import PermutationImportance
 
 
+Score = Literal[
+    "auto",
+    "log_loss",
+    "auc",
+    "average_precision",
+    "accuracy",
+    "balanced_accuracy",
+    "rmse",
+    "mae",
+    "r2",
+]
+
+
 class PermutationImportanceParams(NodeParams):
     """Choose the metric, and how often each column is shuffled."""
 
-    metric: Literal["log_loss", "auc", "average_precision", "accuracy", "balanced_accuracy"] = (
-        Field(
-            "log_loss",
-            title="Metric",
-            description="What is measured with and without a shuffled column. AUC and average "
-            "precision are those of the last class if there are two, and means over the classes "
-            "if there are more.",
-        )
+    metric: Score = Field(
+        "auto",
+        title="Metric",
+        description="What is measured with and without a shuffled column; auto: log loss, for "
+        "predicted numbers RMSE. AUC and average precision are those of the last of two classes, "
+        "and means over the classes if there are more.",
     )
     repeats: int = Field(
         5,
@@ -79,7 +90,7 @@ def run(
     found = column_importance(
         model,
         table,
-        scoring=params.metric,
+        scoring=None if params.metric == "auto" else params.metric,
         n_repeats=params.repeats,
         threads=ctx.threads,
         random_state=params.seed,

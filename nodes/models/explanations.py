@@ -199,7 +199,7 @@ def column_importance(
     model: FittedModel,
     table: Table,
     *,
-    scoring: str = "log_loss",
+    scoring: str | None = None,
     n_repeats: int = 5,
     threads: int = 1,
     random_state: int = 0,
@@ -207,7 +207,8 @@ def column_importance(
 ) -> PermutationImportance:
     """Return how much the score of test rows drops when each column of the model is shuffled.
 
-    The columns are those of ``model.encoder.names``; rows without a class do not count. It needs
+    The columns are those of ``model.encoder.names``; rows without a class do not count. The metric
+    is ``log_loss``, or ``rmse`` for predicted numbers, unless ``scoring`` names another. It needs
     predictions only, so that every kind of model has it. ``progress`` gets the number of finished
     columns before each of them. Raise ``BadInput`` if the table has no target, does not fit the
     model, or if the metric is unknown or has no value for these rows.
@@ -220,6 +221,7 @@ def column_importance(
     matrix = model.encoder.transform(table.data, model.precision)
     truth = class_codes(table.labels(), model.classes)
     known = truth != MISSING
+    usual = "log_loss" if model.classes else "rmse"
     groups, start = [], 0
     for column in model.encoder.columns:
         stop = start + column.width(model.encoder.form)
@@ -230,7 +232,7 @@ def column_importance(
             lambda rows: model.predict_matrix(rows, threads),
             matrix[known],
             truth[known],
-            resolve_metric(scoring, np.array(model.classes)),
+            resolve_metric(scoring or usual, np.array(model.classes)),
             groups=groups,
             n_repeats=n_repeats,
             random_state=random_state,

@@ -49,7 +49,7 @@ def test_columns_come_by_what_they_cost_with_an_interval(ctx: NodeContext, model
 def test_a_large_table_is_sampled_and_the_seed_decides(ctx: NodeContext, model: Folder) -> None:
     table = make_table(200, seed=5)
     one = measured(ctx, model, table, rows=50)
-    assert one.headline["rows"] == 50
+    assert one.headline["rows"] == 50 and one.headline["metric"] == "log_loss"
     assert one == measured(ctx, model, table, rows=50)
     assert one.headline["value"] != measured(ctx, model, table, rows=50, seed=1).headline["value"]
 
@@ -66,6 +66,8 @@ def test_rows_that_cannot_be_measured_are_refused(ctx: NodeContext, model: Folde
         measured(ctx, model, Table(table.data))
     with refused(BadInput, naming=["lacks", "amount"]):
         measured(ctx, model, table.with_data(table.data.drop_columns(["amount"])))
+    with refused(BadInput, naming=["rmse"]):
+        measured(ctx, model, table, metric="rmse")
     only = np.array(table.data.column("class").cast("string")) == "no"
     with refused(BadInput, naming=["auc", "no value"]):
         measured(ctx, model, table.with_data(table.data.filter(only)), metric="auc")
