@@ -31,6 +31,7 @@ from ui.studio.widgets import as_csv, chart, check_intact, download
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from nodes.models.encoder import EncodedColumn
     from nodes.models.explanations import RowExplanation
     from nodes.models.model import FittedModel
 
@@ -152,12 +153,16 @@ def explanation(
     return found
 
 
-def loaded_columns(output: Artifact, store: Store) -> Sequence[Any]:
+def loaded_columns(output: Artifact, store: Store) -> Sequence[EncodedColumn]:
     """Return the columns of a stored model, as its encoder has them."""
     _check_stored(output, store)
     memory = _memory()
-    model = memory.job(output.digest, lambda job: memory.model(output, store)).wait()
-    columns: Sequence[Any] = model.encoder.columns
+
+    def compute(job: _Job) -> Sequence[EncodedColumn]:
+        """Return the columns alone: the model itself is not kept as long."""
+        return memory.model(output, store).encoder.columns
+
+    columns: Sequence[EncodedColumn] = memory.job(output.digest, compute).wait()
     return columns
 
 
