@@ -87,7 +87,7 @@ class ThresholdCounts:
     @property
     def interrupted(self) -> np.ndarray:
         """Return the rows that count as positive at each threshold."""
-        return np.add(self.true_positives, self.false_positives)
+        return np.asarray(self.true_positives + self.false_positives)
 
     @property
     def interrupt_rate(self) -> np.ndarray:
