@@ -143,9 +143,9 @@ METRIC_INFO: Mapping[str, MetricInfo] = {
     "f1": MetricInfo(
         "F1",
         "Harmonic mean of precision and recall: high only if both are. 1 is perfect. "
-        "It depends on the threshold: the one set in Evaluate, or else the one with the "
-        "highest F1 on these rows. Predicted classes are the most probable ones, without a "
-        "threshold. With several classes F1 is the mean over them.",
+        "It depends on the threshold: the one set in Evaluate, or saved with the model, or else "
+        "the one with the highest F1 on these rows, which is optimistic. With several classes F1 "
+        "is the mean over them.",
     ),
     "average_precision": MetricInfo(
         "Average precision",

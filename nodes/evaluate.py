@@ -13,7 +13,7 @@ that threshold. Such a figure is optimistic, and the report marks it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
@@ -223,7 +223,7 @@ def _of_one_class(
         "evaluation",
         name,
         headline | money,
-        rows=_per_class(matrix, labels),
+        rows=per_class(matrix, labels),
         data={
             "classes": classes,
             "positive": classes[positive],
@@ -295,7 +295,7 @@ def _of_many_classes(
         "evaluation",
         name,
         _headline(truth, probabilities, (truth, probabilities)) | {"threshold": None},
-        rows=_per_class(matrix, classes),
+        rows=per_class(matrix, classes),
         data={
             "classes": classes,
             "positive": None,
@@ -363,8 +363,16 @@ def _confusion(matrix: np.ndarray, labels: list[str], threshold: float | None) -
     return {"labels": labels, "counts": matrix.astype(int).tolist(), "threshold": threshold}
 
 
-def _per_class(matrix: np.ndarray, labels: list[str]) -> list[dict[str, Any]]:
-    """Return precision, recall and F1 of each class; None where the divisor would be zero."""
+def per_class(
+    counts: np.ndarray | Sequence[Sequence[int]], labels: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Return precision, recall and F1 of each class; None where the divisor would be zero.
+
+    ``counts`` is a confusion matrix.
+    """
+    import numpy as np
+
+    matrix = np.asarray(counts)
     right, actual, predicted = matrix.diagonal(), matrix.sum(axis=1), matrix.sum(axis=0)
     rows: list[dict[str, Any]] = []
     for code, label in enumerate(labels):

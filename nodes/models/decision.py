@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from deepforest.arithmetic import class_probabilities, logarithms
 from engine.errors import BadInput
 from engine.values import Costs
 
@@ -249,6 +248,8 @@ class Calibration:
         """Return the calibrated probabilities of the positive class."""
         score = np.asarray(score, np.float64)
         if self.method == "sigmoid":
+            from deepforest.arithmetic import class_probabilities
+
             slope, intercept = self.numbers["line"]
             return class_probabilities((slope * _log_odds(score) + intercept)[:, None])[:, 1]
         scores, shares = np.array(self.numbers["scores"]), np.array(self.numbers["shares"])
@@ -357,6 +358,8 @@ def _sigmoid(score: np.ndarray, positive: np.ndarray) -> dict[str, list[float]]:
 
 def _log_odds(score: np.ndarray) -> np.ndarray:
     """Return log(p / (1 − p))."""
+    from deepforest.arithmetic import logarithms
+
     inside = np.clip(score, LEAST, 1 - LEAST)
     return logarithms(inside) - logarithms(1 - inside)
 

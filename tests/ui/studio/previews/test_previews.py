@@ -226,7 +226,7 @@ def test_measures_of_an_evaluation_have_names_and_explanations_and_the_best_come
     assert all(metric.help for metric in test.metric)
     names = [metric.label.replace("\\", "").replace(":small[]", "") for metric in test.metric]
     assert report.headline["recall_at_1_in_10000"] is None and "Recall at 1/10,000" not in names
-    assert names[-1] == "Threshold"
+    assert names.index("Log loss") < names.index("Threshold") < names.index("F1")
 
 
 def test_accuracy_of_predictions_is_that_of_the_evaluation(monkeypatch, workspace, outputs):
