@@ -49,6 +49,7 @@ from ui.studio.plots.layers import (
 from ui.studio.plots.style import CONFIG, for_dark
 from ui.studio.plots.thresholds import (
     INTERRUPTED,
+    MONEY,
     PERCENT,
     THRESHOLD,
     Axis,
@@ -62,6 +63,7 @@ from ui.studio.plots.thresholds import (
 __all__ = [
     "CONFIG",
     "INTERRUPTED",
+    "MONEY",
     "PERCENT",
     "THRESHOLD",
     "Axis",

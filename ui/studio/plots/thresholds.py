@@ -23,7 +23,7 @@ class Axis(NamedTuple):
     format: str = ",.4~g"
 
 
-PERCENT = ".2~%"
+PERCENT, MONEY = ".2~%", "~s"
 THRESHOLD = Axis("Threshold")
 INTERRUPTED = Axis(RATE, PERCENT)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -134,18 +135,19 @@ def _draw_positions(counts: ThresholdCounts, slider: str, start: int) -> int:
 
 
 def threshold_texts(thresholds: np.ndarray) -> list[str]:
-    """Return the thresholds as texts that all differ, with as few digits as that takes."""
-    texts: list[str] = []
-    for digits in DIGITS:
-        texts = [f"{threshold:.{digits}g}" for threshold in thresholds]
-        if len(set(texts)) == len(texts):
-            break
+    """Return the thresholds as texts that all differ, each with as few digits as that takes."""
+    texts = [f"{threshold:.{DIGITS[0]}g}" for threshold in thresholds]
+    for digits in DIGITS[1:]:
+        times = Counter(texts)
+        for at, text in enumerate(texts):
+            if times[text] > 1:
+                texts[at] = f"{thresholds[at]:.{digits}g}"
     return texts
 
 
 def _draw_shortcuts(counts: ThresholdCounts, slider: str, start: int, best: int) -> None:
     """Draw buttons that set the slider: as predicted, highest F1, and interrupt rates."""
-    targets = {"As predicted": start, "Highest F1 here": best}
+    targets = {"As predicted": start, "Highest F1 here (optimistic)": best}
     for title, rate in RATES.items():
         at = counts.at_rate(rate)
         if at > 0:
@@ -197,7 +199,7 @@ def figure_tiles(chosen: ChosenThreshold, *, two_classes: bool) -> list[tuple[st
         figures["Balanced accuracy"] = percent(sum(recalls) / len(recalls))
     figures["Interrupted"] = percent(chosen.value("interrupt_rate"))
     if chosen.costs is not None and chosen.money is not None:
-        figures[metric_title(chosen.costs.name)] = f"{chosen.money:,.6g}"
+        figures[metric_title(chosen.costs.name)] = money_text(chosen.money)
     return [(title, figure, EXPLANATIONS[title]) for title, figure in figures.items()]
 
 
@@ -207,6 +209,11 @@ def percent(share: float | None) -> str:
         return "–"
     digits = 1 if share == 0 or share >= 0.001 else 3
     return f"{100 * share:.{digits}f} %"
+
+
+def money_text(money: float) -> str:
+    """Return an amount of money as a person reads it."""
+    return f"{money:,.2f}" if abs(money) < 1_000 else f"{money:,.0f}"
 
 
 def origin_text(report: Report, at: int, start: int, best: int) -> str:
@@ -272,7 +279,7 @@ def draw_money(chosen: ChosenThreshold, key: str) -> None:
     _draw_by_rate_and_threshold(
         chosen,
         [chosen.costs.shown(float(money)) for money in chosen.counts.money(chosen.costs)],
-        plots.Axis(metric_title(chosen.costs.name)),
+        plots.Axis(metric_title(chosen.costs.name), plots.MONEY),
         key,
     )
 
@@ -310,7 +317,7 @@ def hover_texts(counts: ThresholdCounts, costs: Costs | None) -> list[str]:
             f"recall {percent(number(counts.recall[at]))}",
         ]
         if costs is not None and money is not None:
-            lines.append(f"{metric_title(costs.name).lower()} {costs.shown(money[at]):,.6g}")
+            lines.append(f"{metric_title(costs.name).lower()} {money_text(costs.shown(money[at]))}")
         texts.append("<br>".join(lines))
     return texts
 
