@@ -2,7 +2,7 @@
 
 - ``Table``        Arrow columns with a target and roles; read by memory map, without a copy
 - ``Predictions``  class probabilities per row, with the true class where it is known
-- ``Decision``, ``Costs``  from which probability on a row is positive, and what that is worth
+- ``ThresholdDecision``, ``Costs``  from when on a row is positive, and what decisions are worth
 - ``Report``       plain JSON with a headline, so that every interface can show it
 - ``Folder``       a model or a set of layers: files that only the nodes which use them can read
 
@@ -122,7 +122,7 @@ class Costs:
 
 
 @dataclass(frozen=True)
-class Decision:
+class ThresholdDecision:
     """Say from which probability on a row counts as positive, and how that was chosen."""
 
     positive: str
@@ -153,7 +153,7 @@ class Decision:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any], classes: list[str]) -> Decision:
+    def from_json(cls, data: Mapping[str, Any], classes: list[str]) -> ThresholdDecision:
         """Return a decision from plain data; raise ``ValueError`` if it does not suit the classes.
 
         The data may come from a file that anyone wrote.
@@ -190,7 +190,7 @@ class Predictions:
     """Columns of the scored table that stand beside the predictions: ids, groups, times, chosen."""
     columns: Mapping[str, str] = field(default_factory=dict)
     """Digests of columns of the scored table, by name: by these, an evaluation knows its rows."""
-    decision: Decision | None = None
+    decision: ThresholdDecision | None = None
     """The threshold of the model; without one, the most probable class is predicted."""
 
     FILE: ClassVar = "predictions.arrow"
@@ -250,14 +250,14 @@ class Predictions:
         columns = metadata.get("columns", {})
         decision = None
         if "decision" in metadata:
-            decision = Decision.from_json(metadata["decision"], classes)
+            decision = ThresholdDecision.from_json(metadata["decision"], classes)
         return cls(
             probabilities, classes, metadata["model"], truth, carried_columns, columns, decision
         )
 
 
 def predicted_codes(
-    probabilities: np.ndarray, classes: list[str], decision: Decision | None
+    probabilities: np.ndarray, classes: list[str], decision: ThresholdDecision | None
 ) -> np.ndarray:
     """Return the number of the predicted class of each row: by the decision, or most probable."""
     if decision is None:

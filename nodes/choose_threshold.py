@@ -22,7 +22,7 @@ from engine.errors import BadInput
 from engine.export_python import Snippet, Variables, changed_params, statement
 from engine.node_types import Columns, NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.text import listed
-from engine.values import Costs, Decision, Report, Table
+from engine.values import Costs, Report, Table, ThresholdDecision
 from nodes.data.columns import HOW_TO_TARGET, KIND_TITLES, require_column
 from nodes.models.model import FittedModel, load_model
 
@@ -100,21 +100,21 @@ class ChooseThresholdParams(NodeParams):
     false_alarm_cost: float = Field(
         1.0,
         ge=0,
-        title="Cost of a false alarm",
+        title="Cost per false alarm",
         description="What it costs to interrupt a row that is not positive.",
         json_schema_extra=BY_COSTS,
     )
     missed_cost: float = Field(
         10.0,
         ge=0,
-        title="Cost of a missed positive",
+        title="Cost per missed positive",
         description="What it costs not to find a positive row.",
         json_schema_extra=BY_COSTS,
     )
     gain: float = Field(
         0.0,
         ge=0,
-        title="Gain of a positive found",
+        title="Gain per positive found",
         description="What it is worth to find a positive row, besides the cost that it saves.",
         json_schema_extra=BY_COSTS,
     )
@@ -128,7 +128,7 @@ class ChooseThresholdParams(NodeParams):
     interruption_cost: float = Field(
         1.0,
         ge=0,
-        title="Cost of an interruption",
+        title="Cost per interruption",
         description="What it costs to interrupt or check a row, positive or not.",
         json_schema_extra=BY_AMOUNTS,
     )
@@ -225,7 +225,9 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: ChooseThresholdParams)
         calibration = fit_calibration(params.calibration, score, positive, name)
         reliabilities = _reliabilities(score, positive, params)
         counts = _calibrated(counts, calibration)
-    decision = Decision(name, float(counts.threshold[at]), params.words, len(score), params.costs)
+    decision = ThresholdDecision(
+        name, float(counts.threshold[at]), params.words, len(score), params.costs
+    )
     ctx.log(f"{decision.text}.")
     report = _report(model.title, counts, at, decision, params, reliabilities)
     return {"model": replace(model, decision=decision, calibration=calibration), "report": report}
@@ -253,7 +255,7 @@ def _validation_rows(
 ) -> tuple[Table, np.ndarray, np.ndarray | None]:
     """Return the rows whose class is known, whether each is positive, and the amounts.
 
-    Raise ``BadInput`` if there are no such rows, or only of one class, or an amount is wrong.
+    Raise ``BadInput`` without such rows, or if all have one class, or if an amount is wrong.
     """
     import numpy as np
     import pyarrow as pa
@@ -269,7 +271,7 @@ def _validation_rows(
         reason = "the target is missing in all of them"
         if not len(known):
             reason = "the table is empty; set a validation share in Split"
-        raise BadInput(f"there are no validation rows to choose a threshold on: {reason}")
+        raise BadInput(f"a threshold needs validation rows to choose it on: {reason}")
     table = table.with_data(table.data.filter(pa.array(known)))
     present = [model.classes[code] for code in np.unique(codes[known])]
     if len(present) == 1:
@@ -431,7 +433,7 @@ def _report(
     title: str,
     counts: ThresholdCounts,
     at: int,
-    decision: Decision,
+    decision: ThresholdDecision,
     params: ChooseThresholdParams,
     reliabilities: dict[str, Any] | None,
 ) -> Report:

@@ -23,7 +23,7 @@ from engine.errors import BadInput
 from engine.export_python import Snippet, Variables, changed_params, statement
 from engine.node_types import Columns, NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.text import listed
-from engine.values import Costs, Decision, Predictions, Report
+from engine.values import Costs, Predictions, Report, ThresholdDecision
 from nodes.data.columns import HOW_TO_TARGET
 from nodes.data.row_identity import row_digests
 
@@ -70,7 +70,7 @@ class EvaluateParams(NodeParams):
 
 
 def run(ctx: NodeContext, inputs: dict[str, Any], params: EvaluateParams) -> dict[str, Any]:
-    """Evaluate the rows whose class is known; raise ``BadInput`` if there are none."""
+    """Evaluate the rows whose class is known; raise ``BadInput`` without such rows."""
     predictions: Predictions = inputs["predictions"]
     truth, probabilities = rows_with_truth(predictions)
     name = ctx.branch.title(params.name) if ctx.branch else params.name or predictions.model
@@ -94,7 +94,7 @@ def evaluation(
     classes: list[str],
     params: EvaluateParams,
     *,
-    decision: Decision | None = None,
+    decision: ThresholdDecision | None = None,
     amounts: np.ndarray | None = None,
 ) -> Report:
     """Return every metric, the curves and the confusion matrix of rows whose classes are known.
@@ -172,7 +172,7 @@ def _amounts(predictions: Predictions, ctx: NodeContext) -> np.ndarray | None:
         return None
 
 
-def _threshold_for(decision: Decision, positive: str) -> float:
+def _threshold_for(decision: ThresholdDecision, positive: str) -> float:
     """Return the threshold of the model for one of its two classes."""
     import numpy as np
 
@@ -188,7 +188,7 @@ def _of_one_class(
     probabilities: np.ndarray,
     classes: list[str],
     params: EvaluateParams,
-    decision: Decision | None,
+    decision: ThresholdDecision | None,
     amounts: np.ndarray | None,
 ) -> Report:
     """Return the evaluation of one class against the rest, or of two classes."""
@@ -268,7 +268,7 @@ def _thresholds(
 
 
 def _highest_f1(counts: ThresholdCounts, best: float) -> int:
-    """Return the position of the highest F1, that of ``best`` if there are no positive rows."""
+    """Return the position of the highest F1, that of ``best`` without positive rows."""
     if not counts.positives:
         return counts.at(best)
     return int(counts.f1.argmax())

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MAX_POINTS = 500
-"""Thresholds that a report holds: more cannot be told apart on a slider."""
+"""Thresholds that a report holds: more cannot be distinguished on a slider."""
 RATES = (1 / 10_000, 1 / 1_000, 1 / 100)
 """Interrupt rates whose thresholds a report always has."""
 LEAST = 1e-12

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.errors import BadInput
 from engine.text import listed
-from engine.values import Decision, Table, predicted_codes
+from engine.values import Table, ThresholdDecision, predicted_codes
 from nodes.models.kinds import ModelKind, Precision, kind_named
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class FittedModel:
     """Weight of a row of each class, before weights were scaled to 1 on average; empty if equal."""
     summary: TrainingSummary | None = None
     """Counts of the training rows by column, which scored rows are compared with."""
-    decision: Decision | None = None
+    decision: ThresholdDecision | None = None
     """From which probability on a row is positive; None: the most probable class is predicted."""
     calibration: Calibration | None = None
     """Applied to the probabilities of the estimator; None: they are used as they are."""
@@ -255,10 +255,10 @@ def load_model(folder: Path) -> FittedModel:
         )
 
 
-def saved_decision(data: Mapping[str, Any]) -> Decision | None:
+def saved_decision(data: Mapping[str, Any]) -> ThresholdDecision | None:
     """Return the decision that ``model.json`` describes, if any; raise ``ValueError`` if wrong."""
     decision = data.get("decision")
-    return None if decision is None else Decision.from_json(decision, data["classes"])
+    return None if decision is None else ThresholdDecision.from_json(decision, data["classes"])
 
 
 def _saved_calibration(data: Mapping[str, Any]) -> Calibration | None:

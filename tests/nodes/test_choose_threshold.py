@@ -13,7 +13,7 @@ import pytest
 from engine.errors import BadInput
 from engine.node_types import Column
 from engine.testing import check_node
-from engine.values import Costs, Decision, Folder, Predictions, Table
+from engine.values import Costs, Folder, Predictions, Table, ThresholdDecision
 from nodes import choose_threshold, evaluate, mart, predict
 from nodes.choose_threshold import NODE, ChooseThresholdParams, chosen_position
 from nodes.models.decision import Calibration, ThresholdCounts
@@ -490,7 +490,7 @@ def test_rules_are_written_in_words():
     assert len(set(texts.values())) == len(RULES)
     assert "1 row in 100" in texts["rate"] and "50 %" in texts["precision"]
     assert "amount" in texts["amounts"] and "3" in texts["amounts"]
-    decision = Decision("fraud", 0.123456, texts["f1"], 1_500, Costs())
+    decision = ThresholdDecision("fraud", 0.123456, texts["f1"], 1_500, Costs())
     assert "0.1235" in decision.text and "1,500" in decision.text
 
 

@@ -29,7 +29,7 @@ INTERRUPTED = Axis(RATE, PERCENT)
 
 
 def add_mark(figure: go.Figure, x: float | None, y: float | None, text: str) -> go.Figure:
-    """Mark one point of a curve, such as that of the threshold; without values there is none."""
+    """Mark one point of a curve, such as that of the threshold; nothing without values."""
     if x is None or y is None:
         return figure
     figure.add_scatter(

@@ -362,7 +362,7 @@ class ReportLine(NamedTuple):
 
     @property
     def line(self) -> str:
-        """Return all of it in one line: ``AUC 0.925: MART``; the figure is not cut off."""
+        """Return all of it in one line, the figure first: ``AUC 0.925: MART``."""
         figure = f"{self.metric} {self.figure}".strip()
         return f"{figure}: {self.best}" if self.best else figure
 

@@ -22,7 +22,7 @@ import streamlit as st
 
 from deepforest.metrics import metric_title
 from engine.text import counted
-from engine.values import Costs, Decision, Report
+from engine.values import Costs, Report, ThresholdDecision
 from nodes.models.decision import ThresholdCounts
 from ui.studio import plots
 from ui.studio.screen_text import plain
@@ -170,9 +170,9 @@ def _draw_costs(report: Report, key: str) -> Costs | None:
     saved = report.data.get("costs")
     known = Costs() if saved is None else Costs(**saved)
     with st.popover("Costs", icon=":material/payments:"):
-        false_alarm = _cost("Cost of a false alarm", known.false_alarm, f"{key}-alarm")
-        missed = _cost("Cost of a missed positive", known.missed, f"{key}-missed")
-        gain = _cost("Gain of a positive found", known.gain, f"{key}-gain", least=None)
+        false_alarm = _cost("Cost per false alarm", known.false_alarm, f"{key}-alarm")
+        missed = _cost("Cost per missed positive", known.missed, f"{key}-missed")
+        gain = _cost("Gain per positive found", known.gain, f"{key}-gain", least=None)
         if known.amounts is not None:
             facts(f"plus the {known.amounts} of each positive found")
         st.caption(NOT_A_RUN)
@@ -334,7 +334,7 @@ def show_choice(report: Report, key: str) -> None:
     """Draw the report of a *Choose threshold* node: the curve of its rule, and the calibration."""
     data = report.data
     saved = data["decision"]
-    decision = Decision.from_json(saved, [saved["positive"], ""])
+    decision = ThresholdDecision.from_json(saved, [saved["positive"], ""])
     counts = ThresholdCounts.from_json(data["thresholds"])
     chosen = ChosenThreshold(counts, counts.at(decision.threshold), decision.costs)
     facts(

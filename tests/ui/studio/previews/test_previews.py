@@ -16,7 +16,7 @@ from streamlit.testing.v1 import AppTest
 
 from engine.node_types import NodeContext, load_catalog
 from engine.store import Artifact, CacheEntry, Store
-from engine.values import Costs, Decision, Folder, Predictions, Report, Table
+from engine.values import Costs, Folder, Predictions, Report, Table, ThresholdDecision
 from engine.workspace import Files, Workspace
 from nodes import NODE_TYPES, evaluate
 from nodes.models.decision import ThresholdCounts
@@ -496,7 +496,7 @@ def decided(tmp_path_factory) -> Workspace:
     truth = (rng.random(4_000) < 0.05).astype(np.intp)
     score = np.clip(0.2 * truth + 0.7 * rng.random(4_000), 0, 1)
     amounts = rng.integers(1, 100, 4_000).astype(float)
-    decision = Decision("yes", 0.6, "highest F1", 900, Costs(2.0, 0.0, -2.0, "amount"))
+    decision = ThresholdDecision("yes", 0.6, "highest F1", 900, Costs(2.0, 0.0, -2.0, "amount"))
     workspace = Workspace(tmp_path_factory.mktemp("decided"))
     for name, given in (("model", decision), ("plain", None)):
         probabilities, params = np.column_stack([1 - score, score]), evaluate.EvaluateParams()
@@ -577,7 +577,7 @@ def test_costs_can_be_tried_without_a_run(monkeypatch, decided):
     assert not plotted(test) and "Nothing is known about costs" in words(test)
     alarm, missed = (
         next(each for each in test.number_input if each.label == label)
-        for label in ("Cost of a false alarm", "Cost of a missed positive")
+        for label in ("Cost per false alarm", "Cost per missed positive")
     )
     missed.set_value(7.0)
     alarm.set_value(1.0).run()
