@@ -237,7 +237,7 @@ class Service:
         raise HTTPException(422, [_problem(message)])
 
     def _explains(self, request: Mapping[str, Any], rows: list[Any]) -> bool:
-        """Return whether explanations are wanted; raise ``HTTPException`` if that is not possible."""
+        """Return whether explanations are wanted; raise ``HTTPException`` if not possible."""
         explain = request.get("explain", False)
         if not isinstance(explain, bool):
             message = f"'explain' must be true or false, not {shown(explain)}."
