@@ -211,12 +211,17 @@ def format_metric(name: str, value: Any) -> str:
 def title_among(evaluations: Iterable[Mapping[str, Any]], metric: str) -> str:
     """Return the title of a metric for these evaluations.
 
-    F1 is at a threshold for two classes, and a mean over the classes for more.
+    F1 is at a threshold for two classes, and a mean over the classes for more. It is optimistic at
+    a threshold that was chosen on the evaluated rows, which ``threshold_rule`` says.
     """
     if metric == "f1":
-        has_threshold = {
-            each.get("threshold") is not None for each in evaluations if each.get("f1") is not None
-        }
+        with_f1 = [each for each in evaluations if each.get("f1") is not None]
+        has_threshold = {each.get("threshold") is not None for each in with_f1}
+        is_optimistic = {bool(each.get("threshold_rule")) for each in with_f1}
+        if is_optimistic == {True}:
+            return "Best F1 (optimistic)"
+        if True in is_optimistic:
+            return "F1 (partly optimistic)"
         if len(has_threshold) == 1:
             return "F1 at threshold" if has_threshold.pop() else "Mean F1"
     return metric_title(metric)

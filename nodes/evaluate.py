@@ -39,6 +39,8 @@ RATES = {
     "recall_at_1_in_100": 1 / 100,
 }
 MAX_CURVES = 12
+OPTIMISTIC = "best F1 (optimistic)"
+"""Stands beside a threshold that was chosen on the evaluated rows themselves."""
 
 
 class EvaluateParams(NodeParams):
@@ -209,6 +211,8 @@ def _of_one_class(
     matrix = metrics.confusion_matrix(*against_rest, threshold=decided)
     headline = _headline(truth, probabilities, against_rest, classes[positive])
     headline |= {"f1": metrics.f1(*against_rest, threshold=threshold), "threshold": threshold}
+    if decided is None:
+        headline["threshold_rule"] = OPTIMISTIC
     if decided is not None and len(classes) == 2:
         # With a threshold, the matrix holds other decisions than the most probable class.
         headline |= _accuracies(matrix)

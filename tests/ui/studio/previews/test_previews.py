@@ -362,6 +362,7 @@ def test_a_foreign_model_and_layers_are_told_plainly(monkeypatch, tmp_path):
     ]
 
 
+OPTIMISTIC_F1 = {"f1": 0.9, "threshold": 0.3, "threshold_rule": evaluate.OPTIMISTIC}
 EVALUATION = {"accuracy": 0.9721, "auc": 0.97345, "positive": None}
 
 
@@ -446,6 +447,12 @@ def test_a_report_that_is_gone_says_nothing(tmp_path):
             "F1 at threshold",
         ),
         (Report("evaluation", "", {"f1": 0.9, "threshold": None}), "Mean F1"),  # of several classes
+        (Report("evaluation", "", OPTIMISTIC_F1), "Best F1 (optimistic)"),
+        (Report("comparison", "", {}, rows=[OPTIMISTIC_F1, {"f1": None}]), "Best F1 (optimistic)"),
+        (
+            Report("comparison", "", {}, rows=[OPTIMISTIC_F1, {"f1": 0.9, "threshold": 0.3}]),
+            "F1 (partly optimistic)",
+        ),
         (
             Report("comparison", "", {}, rows=[{"f1": 0.9, "threshold": 0.3}, {"f1": None}]),
             "F1 at threshold",
