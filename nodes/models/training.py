@@ -48,20 +48,21 @@ ClassWeights = Annotated[
 ]
 """Annotation of the parameter ``class_weights``; its default is ``"none"``."""
 
+FOLDS_BY_WORDS = {
+    "auto": "as the roles say",
+    "rows": "single rows",
+    "group": "groups",
+    "time": "later rows",
+}
+"""How the values of ``FoldsBy`` are shown."""
+
 FoldsBy = Annotated[
     Literal["auto", "rows", "group", "time"],
     Field(
         title="Folds by",
         description="What is held out to score the model: single rows, all rows of a group such "
         "as a customer, or all later rows. By default the roles of the columns decide.",
-        json_schema_extra=form_hint(
-            words={
-                "auto": "as the roles say",
-                "rows": "single rows",
-                "group": "groups",
-                "time": "later rows",
-            }
-        ),
+        json_schema_extra=form_hint(words=FOLDS_BY_WORDS),
     ),
 ]
 """Annotation of the parameter ``folds_by``; its default is ``"auto"``."""
