@@ -249,9 +249,9 @@ def test_a_sweep_that_ends_in_a_choice_predicts_and_evaluates_the_test_rows_once
     reports = reports_of_last_run(sylva.workspace)
     assert len(reports["best"].rows) == 5
     assert [name for name, each in reports.items() if each.kind == "evaluation"] == ["evaluate"]
-    digests = {name: nodes[name]["outputs"]["model"]["digest"] for name in (*branches, "plain")}
+    digests = {name: nodes[name]["outputs"]["model"] for name in (*branches, "plain")}
     best = reports["best"].data["nodes"][0]
-    assert nodes["best"]["outputs"]["model"]["digest"] == digests[best], "it is passed on as it is"
+    assert nodes["best"]["outputs"]["model"] == digests[best], "it is passed on as it is"
     assert best in branches
 
 
