@@ -97,7 +97,7 @@ def payments(rows: int, learners: Learners) -> Parts:
     ]
     edges += ["pay-mart-p.predictions table.table", "pay-mlp.model keep.model"]
     # Rows at an input that may stay unconnected.
-    edges += ["split.test pay-deep-forest.validation"]
+    edges += [f"split.test pay-{kind}.validation" for kind in learners]
     nodes["folds"] = Node(type="cross-validate", params={"folds": 2, "positive": "yes"})
     edges += ["pay-mart.model folds.model", "best.table folds.table"]
     nodes["choice"] = Node(type="choose-best")
