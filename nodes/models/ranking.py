@@ -4,7 +4,7 @@ The best of many branches on the test rows is also the luckiest one there: its f
 Validation rows, or cross-validation, must choose, and the test rows evaluate the winner alone.
 
 - ``RowParts``         which part of a split, such as the test rows, arrives at a node
-- ``rows_text``        such parts in words
+- ``ranked_on``, ``rows_text``  the parts that rank the branches of a sweep; parts in words
 - ``ranking_hints``    hints about test rows that choose, and about validation rows that are missing
 - ``chosen_on_validation_rows``  the pipeline in which validation rows choose
 """
@@ -21,7 +21,7 @@ from engine.graph import PipelineGraph
 from engine.node_types import MAX_LABEL, NodeType, NodeTypes, Port, node_title
 from engine.pipeline import Edge, Node, Pipeline, PortRef, Position
 from engine.pipeline_file import with_values
-from engine.sweeps import axes_of
+from engine.sweeps import Axes, axes_of
 from engine.text import free_name, shortened
 from engine.validation import params_of
 from nodes.compare import MetricName
@@ -125,6 +125,27 @@ def rows_text(parts: Collection[str]) -> str:
     return WORDS.get(part, "rows")
 
 
+def ranked_on(pipeline: Pipeline, catalog: NodeTypes, swept: str) -> frozenset[str]:
+    """Return the parts of a split on which the branches of a node are evaluated or compared."""
+    pipeline = active_pipeline(pipeline, catalog)
+    rows, axes = RowParts(pipeline, catalog), axes_of(pipeline, catalog)
+    ranking = {name for name in _evaluating(rows, axes) if swept in axes[name]}
+    for edge in pipeline.edges:
+        reader = rows.type_of(edge.target.node)
+        is_choice = reader is not None and reader.name == CHOICE
+        if is_choice and edge.target.port == "models" and swept in axes.get(edge.source.node, ()):
+            ranking.add(edge.target.node)
+    return _union(rows.evaluated(name) for name in ranking)
+
+
+def _evaluating(rows: RowParts, axes: Axes) -> Iterator[str]:
+    """Yield the nodes of branches that say how good a model is."""
+    for name, own in axes.items():
+        node_type = rows.type_of(name)
+        if own and node_type and node_type.evaluation_output:
+            yield name
+
+
 # Hints
 
 
@@ -165,10 +186,9 @@ def _ranked_on_test_rows(rows: RowParts) -> list[str]:
     """Return the nodes with a sweep whose branches are evaluated on test rows."""
     axes = axes_of(rows.pipeline, rows.catalog)
     found: dict[str, None] = {}
-    for name, own in axes.items():
-        node_type = rows.type_of(name)
-        if own and node_type and node_type.evaluation_output and TEST in rows.evaluated(name):
-            found |= dict.fromkeys(own)
+    for name in _evaluating(rows, axes):
+        if TEST in rows.evaluated(name):
+            found |= dict.fromkeys(axes[name])
     return list(found)
 
 
@@ -186,7 +206,8 @@ def _missing_validation(rows: RowParts) -> Iterator[DataHint]:
         is_used = PortRef(name, VALIDATION) in read
         if node.type == SPLIT and is_used and not _makes_validation(rows, name):
             yield DataHint(
-                "its validation rows are used, but there are none; set Share of validation rows",
+                "its validation rows are used, but it does not make any; set Share of validation "
+                "rows",
                 node=name,
                 field="validation_share",
             )

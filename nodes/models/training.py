@@ -449,7 +449,7 @@ def _validation(
 
     try:
         if not table.data.num_rows:
-            raise BadInput("there are none; set Share of validation rows in Split")
+            raise BadInput("the table is empty; set Share of validation rows in Split")
         codes = class_codes(table.labels(), classes)
         table, y = _with_class(table, codes, lambda text: log(f"Validation rows: {text}"))
         present = [classes[code] for code in np.unique(y)]
