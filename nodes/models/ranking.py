@@ -177,7 +177,7 @@ def ranking_hints(pipeline: Pipeline, catalog: NodeTypes) -> list[DataHint]:
             "it chooses on test rows, so the figures of the best model on these rows are too good; "
             "connect the validation rows of Split"
         )
-        hints.append(RankedOnTestRows(message, node=name, field="table"))
+        hints.append(RankedOnTestRows(message, node=name))
     hints += _missing_validation(rows)
     return hints
 

@@ -165,7 +165,7 @@ def test_a_choice_on_test_rows_is_named_and_validation_rows_that_are_missing():
     wrong = pipeline(
         edges + "split.test best.table", without=without, sweeps={"mart": TREES}, best="choose-best"
     )
-    problems(ranking_hints(wrong, CATALOG), (RankedOnTestRows, "best", "table"))
+    problems(ranking_hints(wrong, CATALOG), (RankedOnTestRows, "best", None))
     right = fixed(wrong, "best")
     assert "split.validation best.table" in lines(right)
     assert "split.test best.table" not in lines(right)
