@@ -32,6 +32,7 @@ from nodes.models.kinds import ModelKind, Precision, kind_named
 if TYPE_CHECKING:
     import numpy as np
 
+    from nodes.models.drift import TrainingSummary
     from nodes.models.encoder import TableEncoder
 
 FORMAT, VERSION = "sylva-model", 1
@@ -72,6 +73,8 @@ class FittedModel:
     """Weight of a row of each class, before weights were scaled to 1 on average; empty if equal."""
     validation: Mapping[str, float | int] = field(default_factory=dict)
     """Figures on the validation rows of its training, and their number; empty without any."""
+    summary: TrainingSummary | None = None
+    """Counts of the training rows by column, which scored rows are compared with."""
 
     @property
     def precision(self) -> Precision:
@@ -155,6 +158,8 @@ class FittedModel:
     def save(self, folder: Path) -> None:
         """Write everything into an empty folder; ``model.json`` comes last, with all hashes."""
         estimator_data = self.kind.save(self.estimator, folder)
+        if self.summary is not None:
+            self.summary.save(folder)
         data = {
             "format": FORMAT,
             "version": VERSION,
@@ -196,6 +201,7 @@ def load_model(folder: Path) -> FittedModel:
     Raise ``BadInput`` if the folder is damaged, holds something else, or was written by a newer
     version.
     """
+    from nodes.models.drift import read_summary
     from nodes.models.encoder import TableEncoder
 
     # The order matters: nothing is opened before all files are known to be regular files.
@@ -225,6 +231,7 @@ def load_model(folder: Path) -> FittedModel:
             train_rows=data["train_rows"],
             class_weights=data["class_weights"],
             validation=data.get("validation", {}),
+            summary=read_summary(folder, encoder),
         )
 
 

@@ -123,7 +123,7 @@ def training_node(
         python=python,
         inputs=(
             Port("table", "table", "Training rows"),
-            Port("validation", "table", "Validation rows (optional)", required=False),
+            Port("validation", "table", "Validation rows", required=False),
         ),
         outputs=(Port("model", "model", "Model"),),
         output_columns=_check_inputs,
@@ -195,6 +195,8 @@ class TrainingRows:
     """Time of each row, if a fold must hold out the rows after those it learns from."""
     validation: tuple[np.ndarray, ...] | None = None
     """Matrix, class numbers and, if there are some, row weights of the validation rows."""
+    sample: pa.Table | None = None
+    """Some of the rows as they came, for the summary that is saved with the model."""
 
     @property
     def codes(self) -> np.ndarray:
@@ -222,6 +224,8 @@ class TrainingRows:
 
     def model(self, kind: ModelKind, estimator: Any, params: dict[str, Any]) -> FittedModel:
         """Return the model of an estimator that was fitted to these rows."""
+        from nodes.models.drift import summarise
+
         return FittedModel(
             kind=kind,
             title=kind.title,
@@ -232,6 +236,7 @@ class TrainingRows:
             train_rows=len(self.y),
             class_weights=self.class_weights,
             validation=self._validation_figures(estimator),
+            summary=None if self.sample is None else summarise(self.sample, self.encoder),
         )
 
     def _validation_figures(self, estimator: Any) -> dict[str, float | int]:
@@ -283,6 +288,7 @@ def prepare(
     """
     import numpy as np
 
+    from nodes.models.drift import sampled
     from nodes.models.encoder import TableEncoder
 
     table, y, classes = labelled(table, log)
@@ -317,6 +323,7 @@ def prepare(
         groups=groups,
         times=times,
         validation=validation_rows,
+        sample=sampled(table.data.select(encoder.names)),
     )
 
 
