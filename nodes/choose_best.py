@@ -144,9 +144,9 @@ def _candidates(ctx: NodeContext, models: list[Folder]) -> list[Candidate]:
         if set(about["classes"]) != set(described[0]["classes"]):
             raise BadInput(
                 "the models have different classes: "
-                f"{candidates[0].title} has {listed(described[0]['classes'])}, "
-                f"{title} has {listed(about['classes'])}; connect models that were trained on "
-                "rows of the same classes"
+                f"{candidates[0].title} has {listed(described[0]['classes']) or 'none'}, "
+                f"{title} has {listed(about['classes']) or 'none'}; connect models that were "
+                "trained on rows of the same classes"
             )
     return candidates
 

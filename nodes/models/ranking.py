@@ -31,7 +31,7 @@ TRAIN, VALIDATION, TEST = "train", "validation", "test"
 WORDS = {TRAIN: "training rows", VALIDATION: "validation rows", TEST: "test rows"}
 SHARE = 0.2
 """Share of validation rows that a split without any gets."""
-COLUMN_WIDTH = 260
+COLUMN_WIDTH = 288
 """How far apart the canvas draws two nodes that are connected."""
 
 Origins = frozenset[PortRef]

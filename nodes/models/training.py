@@ -247,10 +247,14 @@ class TrainingRows:
         if self.validation is None or hasattr(estimator, "layer_records_"):
             return {}
         matrix, y, *weights = self.validation
-        rows = y, estimator.predict_proba(matrix), *weights
-        figures = {"accuracy": metrics.accuracy(*rows), "log_loss": metrics.log_loss(*rows)}
-        figures["auc"] = metrics.auc(*rows)
-        known = {name: float(value) for name, value in figures.items() if value is not None}
+        if self.classes:
+            used = {name: metrics.METRICS[name] for name in ("accuracy", "log_loss", "auc")}
+            output = estimator.predict_proba(matrix)
+        else:
+            used = dict(metrics.REGRESSION_METRICS)
+            output = estimator.predict(matrix).reshape(-1, 1)
+        values = {name: metric(y, output, *weights) for name, metric in used.items()}
+        known = {name: float(value) for name, value in values.items() if value is not None}
         return {"rows": len(y), **known}
 
 
