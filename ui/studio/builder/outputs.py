@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping
 import streamlit as st
 
 from engine.edits import apply_branch
-from engine.node_types import NodeType
+from engine.node_types import NodeType, node_title
 from engine.pipeline import PortRef
 from engine.result_names import result_names
 from engine.run_state import NodeState
@@ -145,7 +145,7 @@ def _branch(opened: OpenPipeline, end: PortRef) -> PortRef:
         chosen = st.selectbox(
             "Branch",
             list(offered),
-            format_func=lambda name: readable(run.pipeline.nodes[name].label or name),
+            format_func=lambda name: readable(node_title(run.pipeline.nodes[name], opened.catalog)),
             key=f"branch/{opened.pipeline_id}/{end}",
         )
         if chosen in run.values:

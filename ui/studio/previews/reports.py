@@ -151,11 +151,7 @@ def _classes(report: Report, key: str) -> None:
 def _comparison(report: Report, key: str) -> None:
     """Draw a comparison: the best model, the leaderboard, bars and curves."""
     best, metric = report.headline, str(report.data.get("metric") or "auc")
-    facts(
-        counted(len(report.rows), "model"),
-        f"ranked by {title_in(report, metric)}",
-        ranking_text(report),
-    )
+    facts(counted(len(report.rows), "model"), *ranking_facts(report, metric))
     if best.get("best") and best.get("value") is not None:
         figure = f"{title_in(report, metric)} {format_metric(metric, best['value'])}"
         st.markdown(f"Best: **{plain(str(best['best']))}** with {figure}")
@@ -169,18 +165,20 @@ def _comparison(report: Report, key: str) -> None:
     )
 
 
-def ranking_text(report: Report) -> str:
-    """Return which rows rank the models: ``chosen on 320 validation rows``, ``on test rows``.
+def ranking_facts(report: Report, metric: str) -> list[str]:
+    """Return what ranks the models, as far as it is known.
 
-    It is empty if that is not known.
+    It is ``ranked by AUC on test rows``, or ``ranked by AUC`` and ``chosen on 320 validation
+    rows``.
     """
     rows = str(report.data.get("ranked_on") or "rows")
+    ranked = f"ranked by {title_in(report, metric)}"
     match report.data.get("chosen_on"):
         case {"rows": int() as count, "folds": int() as folds}:
-            return f"chosen by {folds}-fold cross-validation of {count:,} {rows}"
+            return [ranked, f"chosen by {folds}-fold cross-validation of {count:,} {rows}"]
         case {"rows": int() as count}:
-            return f"chosen on {count:,} {rows}"
-    return "" if rows == "rows" else f"on {rows}"
+            return [ranked, f"chosen on {count:,} {rows}"]
+    return [ranked if rows == "rows" else f"{ranked} on {rows}"]
 
 
 def _compared(report: Report) -> list[str]:
