@@ -549,8 +549,8 @@ def _effect_problems(pipeline: Pipeline, catalog: NodeTypes, axes: Axes) -> Iter
         if own and node_type and not node_type.cacheable:
             message = Message(
                 "it would run once for each branch of {node}, and each would overwrite the "
-                "last one; remove it here, and add it again when the best values are found and "
-                "the sweep is removed",
+                "last one; put it behind a node that chooses the best branch, or add it again "
+                "when the sweep is removed",
                 node=NodeName(own[-1]),
             )
             yield BadSweep(message, node=name)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine.errors import DataHint, RankedOnTestRows
+from engine.errors import BadSweep, DataHint, RankedOnTestRows
 from engine.node_types import load_catalog
 from engine.pipeline import Edge, Node, Pipeline, Sweep
 from engine.pipeline_file import dumps, parse, read
@@ -187,12 +187,19 @@ def test_a_choice_on_test_rows_is_named_and_validation_rows_that_are_missing():
 
 def test_the_winner_of_a_swept_learner_is_chosen_on_validation_rows():
     document = pipeline(
-        "mart.model layers.model\nsplit.test layers.table\nevaluate.report all.reports",
+        "mart.model layers.model\nsplit.test layers.table\nevaluate.report all.reports\n"
+        "mart.model keep.model",
         sweeps={"mart": TREES},
-        params={"all": {"metric": "ks"}, "evaluate": {"positive": "yes"}},
+        params={
+            "all": {"metric": "ks"},
+            "evaluate": {"positive": "yes"},
+            "keep": {"name": "mine"},
+        },
         layers="inspect-layers",
         all="compare",
+        keep="save-model",
     )
+    problems(find_problems(document, CATALOG), (BadSweep, "keep", None))
     result = fixed(document)
     assert result.nodes["best"].type == "choose-best"
     assert result.nodes["best"].params == {"metric": "ks", "positive": "yes"}
@@ -204,10 +211,12 @@ def test_the_winner_of_a_swept_learner_is_chosen_on_validation_rows():
         "split.validation best.table",
         "best.model predict.model",
         "best.model layers.model",
+        "best.model keep.model",
     }
     assert lines(document) - lines(result) == {
         "mart.model predict.model",
         "mart.model layers.model",
+        "mart.model keep.model",
     }
     expanded = expand(result, CATALOG)
     assert [len(expanded.copies[name]) for name in ("mart", "best", "predict", "evaluate")] == [
