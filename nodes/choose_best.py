@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 ROWS, FOLDS = "validation rows", "cross-validation"
 ONLY_FOLDS = {"how": FOLDS}
-NO_ROWS = "there are no rows to choose on; set Share of validation rows in Split"
+NO_ROWS = "the table of rows to choose on is empty; set Share of validation rows in Split"
 
 
 class ChooseBestParams(NodeParams):
@@ -55,6 +55,7 @@ class ChooseBestParams(NodeParams):
         title="Chosen by",
         description="Validation rows: the models predict these rows. Cross-validation: models with "
         "the same settings are trained on parts of these rows and predict the others.",
+        json_schema_extra=form_hint(words={ROWS: ROWS, FOLDS: FOLDS}),
     )
     metric: MetricName = Field(
         "auc",
@@ -133,7 +134,7 @@ def _candidates(ctx: NodeContext, models: list[Folder]) -> list[Candidate]:
     """Return the models with their names; raise ``BadInput`` if they cannot be compared."""
     if not models:
         raise BadInput("no model is connected; connect at least one")
-    # Outside of a run, there may be no branches.
+    # Outside of a run, branches may be missing.
     branches = ctx.branches.get("models") or [None] * len(models)
     described = [describe_model(model.path) for model in models]
     candidates = []
