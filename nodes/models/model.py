@@ -20,7 +20,7 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import file_digest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -76,6 +76,8 @@ class FittedModel:
     train_rows: int
     class_weights: Mapping[str, float]
     """Weight of a row of each class, before weights were scaled to 1 on average; empty if equal."""
+    validation: Mapping[str, float | int] = field(default_factory=dict)
+    """Figures on the validation rows of its training, and their number; empty without any."""
     summary: TrainingSummary | None = None
     """Counts of the training rows by column, which scored rows are compared with."""
     decision: ThresholdDecision | None = None
@@ -197,6 +199,9 @@ class FittedModel:
             data["decision"] = self.decision.to_json()
         if self.calibration is not None:
             data["calibration"] = self.calibration.to_json()
+        # Only where there are some: other models keep the bytes that they have always had.
+        if self.validation:
+            data["validation"] = dict(self.validation)
         # Sorted keys and a fixed layout: the same model must give the same bytes.
         text = json.dumps(data, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False)
         (folder / FILE).write_text(text + "\n", encoding="utf-8", newline="\n")
@@ -249,6 +254,7 @@ def load_model(folder: Path) -> FittedModel:
             params=data["params"],
             train_rows=data["train_rows"],
             class_weights=data["class_weights"],
+            validation=data.get("validation", {}),
             summary=read_summary(folder, encoder),
             decision=saved_decision(data),
             calibration=_saved_calibration(data),
@@ -318,14 +324,25 @@ def _check_description(data: Mapping[str, Any]) -> None:
         raise ValueError(f"{FILE} lacks {listed(missing)}")
     if not isinstance(data["title"], str):
         raise ValueError("the title is not a text")
-    for field in ("classes", "features"):
-        names = data[field]
+    match data.get("validation", {}):
+        case {"rows": int()} as figures if all(map(_is_figure, figures.values())):
+            pass
+        case dict() as figures if not figures:
+            pass
+        case _:
+            raise ValueError("the figures on the validation rows are not numbers")
+    for key in ("classes", "features"):
+        names = data[key]
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise ValueError(f"{field} is not a list of texts")
+            raise ValueError(f"{key} is not a list of texts")
         if len(set(names)) < len(names):
-            raise ValueError(f"{field} holds a name twice")
+            raise ValueError(f"{key} holds a name twice")
     saved_decision(data)
     _saved_calibration(data)
+
+
+def _is_figure(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _check_files(files: Iterable[Path], digests: Mapping[str, str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -54,6 +54,8 @@ class Maker(NamedTuple):
 
     node: str = ""
     names: Mapping[str, str] = {}
+    rows: str = ""
+    """The rows that it evaluates or compares on, in words: ``test rows``."""
 
     @property
     def name(self) -> str:
@@ -69,6 +71,8 @@ def show_report(output: Artifact, store: Store, key: str, maker: Maker) -> None:
     A kind that only a plug-in knows is shown as plain rows.
     """
     report = named_report(opened(output, store), maker.node, maker.names)
+    if report.kind == "comparison" and maker.rows:
+        report = replace(report, data={**report.data, "ranked_on": maker.rows})
     KINDS.get(report.kind, _any)(report, key)
     downloads(report.kind, report.rows, asdict(report), key)
 
@@ -190,7 +194,7 @@ def _classes(rows: list[dict[str, Any]], key: str) -> None:
 def _comparison(report: Report, key: str) -> None:
     """Draw a comparison: the best model, the leaderboard, bars and curves."""
     best, metric = report.headline, str(report.data.get("metric") or "auc")
-    facts(counted(len(report.rows), "model"), f"ranked by {title_in(report, metric)}")
+    facts(counted(len(report.rows), "model"), *ranking_facts(report, metric))
     if best.get("best") and best.get("value") is not None:
         figure = f"{title_in(report, metric)} {format_metric(metric, best['value'])}"
         st.markdown(f"Best: **{plain(str(best['best']))}** with {figure}")
@@ -202,6 +206,22 @@ def _comparison(report: Report, key: str) -> None:
         },
         key,
     )
+
+
+def ranking_facts(report: Report, metric: str) -> list[str]:
+    """Return what ranks the models, as far as it is known.
+
+    It is ``ranked by AUC on test rows``, or ``ranked by AUC`` and ``chosen on 320 validation
+    rows``.
+    """
+    rows = str(report.data.get("ranked_on") or "rows")
+    ranked = f"ranked by {title_in(report, metric)}"
+    match report.data.get("chosen_on"):
+        case {"rows": int() as count, "folds": int() as folds}:
+            return [ranked, f"chosen by {folds}-fold cross-validation of {count:,} {rows}"]
+        case {"rows": int() as count}:
+            return [ranked, f"chosen on {count:,} {rows}"]
+    return [ranked if rows == "rows" else f"{ranked} on {rows}"]
 
 
 def _compared(report: Report) -> list[str]:
