@@ -75,8 +75,9 @@ class Metric:
     the mean over classes of a value of one class against the rest, by ``per_matrix`` if it follows
     from the confusion matrix (at ``threshold``, if there is one), else by ``measure``. If it has
     ``per_class`` and ``per_matrix``, the first is for two classes and the second for more. All but
-    ``measure`` make standard error and bootstrap cheap. ``rows_needed`` is not 0 if its value needs
-    more rows than others.
+    ``measure`` make standard error and bootstrap cheap. ``at_thresholds`` gives the values of which
+    ``per_class`` is the highest, if it is. ``rows_needed`` is not 0 if the value needs more rows
+    than others.
     """
 
     name: str
@@ -87,6 +88,7 @@ class Metric:
     per_class: Callable[[_Sweep], float | None] | None = None
     per_matrix: Callable[[Floats], float | None] | None = None
     threshold: float | None = None
+    at_thresholds: Callable[[_Sweep], Floats] | None = None
     rows_needed: float = 0
 
     def __call__(
@@ -184,14 +186,17 @@ METRIC_INFO: Mapping[str, MetricInfo] = {
 
 def _info(name: str) -> MetricInfo | None:
     """Return the texts about a metric, ``None`` if there are none."""
-    share = _recall_share(name)
+    share = recall_share(name)
     return METRIC_INFO.get(name) if share is None else _recall_info(share)
 
 
-def _recall_share(name: str) -> float | None:
-    """Return the share in a name like ``recall_at_rate(0.001)``, None for any other name."""
+def recall_share(name: str) -> float | None:
+    """Return the share in ``recall_at_rate(0.001)`` or ``recall_at_1_in_1000``, else None."""
     if name == "recall_at_rate":
         return 0.01
+    one_in = re.fullmatch(r"recall_at_1_in_([1-9]\d*)", name)
+    if one_in:
+        return 1 / int(one_in[1])
     share = re.fullmatch(r"recall_at_rate\((\d*\.?\d+(?:e-?\d+)?)\)", name)
     return float(share[1]) if share and 0 < float(share[1]) <= 1 else None
 
@@ -303,7 +308,12 @@ def _ks(sweep: _Sweep) -> float | None:
     """
     if sweep.positives == 0 or sweep.negatives == 0:
         return None
-    return float((sweep.tp / sweep.positives - sweep.fp / sweep.negatives).max())
+    return float(_ks_at_thresholds(sweep).max())
+
+
+def _ks_at_thresholds(sweep: _Sweep) -> Floats:
+    """Return true-positive rate minus false-positive rate at every threshold."""
+    return sweep.tp / sweep.positives - sweep.fp / sweep.negatives
 
 
 def _average_precision(sweep: _Sweep) -> float | None:
@@ -521,7 +531,7 @@ def _recall_metric(name: str, share: float) -> Metric:
 accuracy = _described("accuracy", per_row=_is_right)
 balanced_accuracy = _described("balanced_accuracy", per_matrix=_mean_recall)
 auc = _described("auc", per_class=_auc)
-ks = _described("ks", per_class=_ks)
+ks = _described("ks", per_class=_ks, at_thresholds=_ks_at_thresholds)
 log_loss = _described("log_loss", per_row=_log_losses)
 average_precision = _described("average_precision", per_class=_average_precision)
 mae = Metric("mae", "MAE", False, per_row=_absolute_errors)
@@ -532,7 +542,12 @@ METRICS: dict[str, Metric] = {
         accuracy,
         balanced_accuracy,
         auc,
-        _described("f1", per_class=_highest_f1, per_matrix=_mean_f1),
+        _described(
+            "f1",
+            per_class=_highest_f1,
+            per_matrix=_mean_f1,
+            at_thresholds=_f1_at_thresholds,
+        ),
         ks,
         log_loss,
         average_precision,
@@ -573,7 +588,7 @@ def metric(name: str) -> Metric:
     """
     if name in METRICS:
         return METRICS[name]
-    share = _recall_share(name)
+    share = recall_share(name)
     if share is None:
         known = ", ".join(METRICS)
         raise ValueError(f"unknown metric {name!r}; use one of {known} or recall_at_rate(share)")

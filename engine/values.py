@@ -101,6 +101,8 @@ class Predictions:
     """Columns of the scored table that stand beside the predictions: ids, groups, times, chosen."""
     columns: Mapping[str, str] = field(default_factory=dict)
     """Digests of columns of the scored table, by name: by these, an evaluation knows its rows."""
+    group: str | None = None
+    """The carried column whose equal values belong together, such as the rows of a customer."""
 
     FILE: ClassVar = "predictions.arrow"
     TRUTH: ClassVar = "truth"
@@ -133,6 +135,9 @@ class Predictions:
             "carried": carried,
             "columns": dict(self.columns),
         }
+        if self.carried is not None and self.group is not None:
+            # By its number, because a carried column may be renamed in the file.
+            metadata["group"] = self.carried.column_names.index(self.group)
         _write_arrow(self.to_arrow(), folder / self.FILE, metadata)
 
     @classmethod
@@ -149,8 +154,10 @@ class Predictions:
         truth = data.column(end).combine_chunks() if data.num_columns > end else None
         carried_columns = data.select(range(carried)) if carried else None
         # Predictions of earlier versions have no digests.
-        columns = metadata.get("columns", {})
-        return cls(probabilities, classes, metadata["model"], truth, carried_columns, columns)
+        columns, number = metadata.get("columns", {}), metadata.get("group")
+        group = None if number is None else data.column_names[number]
+        model = metadata["model"]
+        return cls(probabilities, classes, model, truth, carried_columns, columns, group)
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from engine.text import listed
 from engine.values import Predictions, Report
 from nodes.data.columns import HOW_TO_TARGET
 from nodes.data.row_identity import row_digests
+from nodes.models.uncertainty import evaluated_groups, intervals_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -72,7 +73,12 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: EvaluateParams) -> dic
     name = ctx.branch.title(params.name) if ctx.branch else params.name or predictions.model
     report = evaluation(name, truth, probabilities, predictions.classes, params)
     test_rows = row_digests(truth, predictions.classes, predictions.columns)
-    return {"report": replace(report, data={**report.data, "test_rows": test_rows})}
+    positive, ranked = report.data["positive"], None
+    if positive is not None:
+        ranked = one_against_rest(truth, probabilities, predictions.classes.index(positive))
+    groups = evaluated_groups(predictions)
+    known = intervals_of(report.headline, truth, probabilities, ranked=ranked, groups=groups)
+    return {"report": replace(report, data={**report.data, "test_rows": test_rows, **known})}
 
 
 def evaluation(
@@ -326,12 +332,12 @@ NODE = NodeType(
     category="Evaluate",
     summary="Compares predictions with the known classes: accuracy, AUC, F1, KS, recall at "
     "interrupt rates, curves.",
-    version=2,
+    version=3,
     params=EvaluateParams,
     run=run,
     python=python,
     inputs=(Port("predictions", "predictions", "Predictions"),),
     outputs=(Port("report", "report", "Evaluation", role="evaluation"),),
     output_columns=columns,
-    imports=("numpy", "nodes.models.encoder", "deepforest.metrics"),
+    imports=("numpy", "nodes.models.encoder", "deepforest.bootstrap"),
 )
