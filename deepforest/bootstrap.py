@@ -319,9 +319,9 @@ class _Decided:
 
     def values(self, weight: Floats) -> Values:
         assert self.metric.per_matrix is not None
-        shape = self.classes, self.classes
         cells = np.bincount(self.cell, weights=weight, minlength=self.classes**2)
-        return {("value", self.metric.name): self.metric.per_matrix(cells.reshape(shape))}
+        matrix = cells.astype(np.float64).reshape(self.classes, self.classes)
+        return {("value", self.metric.name): self.metric.per_matrix(matrix)}
 
 
 class _Any:

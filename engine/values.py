@@ -157,7 +157,7 @@ class Predictions:
         columns, number = metadata.get("columns", {}), metadata.get("group")
         group = None if number is None else data.column_names[number]
         model = metadata["model"]
-        return cls(probabilities, classes, model, truth, carried_columns, columns, group)
+        return cls(probabilities, classes, model, truth, carried_columns, columns, group=group)
 
 
 @dataclass(frozen=True)

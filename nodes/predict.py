@@ -59,7 +59,9 @@ def scored(
     probabilities = model.predict_proba(table, threads, progress)
     columns = {} if truth is None else column_digests(table.data)
     group = next((column.name for column in table.columns if column.role == "group"), None)
-    return Predictions(probabilities, model.classes, model.title, truth, carried, columns, group)
+    return Predictions(
+        probabilities, model.classes, model.title, truth, carried, columns, group=group
+    )
 
 
 def columns(

@@ -3,7 +3,7 @@
 - ``intervals_of``      95 % intervals of figures, and their replicates for differences
 - ``evaluated_groups``  the groups of the evaluated rows, which are resampled as a whole
 - ``difference``        how much better one evaluation is than another of the same rows
-- ``what_decides``      how many test rows would decide a tie, in words
+- ``difference_text``, ``interval_text``, ``what_decides``  the same in words
 - ``margin_of_folds``   half of the 95 % interval of a mean over folds
 """
 
@@ -28,8 +28,6 @@ OF_ALL_CLASSES = ("accuracy", "balanced_accuracy", "log_loss")
 """Metrics that an evaluation computes from all classes, also if one of them is the positive one."""
 SAME = 1e-9
 """Figures that differ by less are the same."""
-MOST_WORDS = 1_000_000_000
-"""Rows beyond which nobody will collect them."""
 
 Rows = tuple["np.ndarray", "np.ndarray"]
 
@@ -127,7 +125,8 @@ def evaluated_groups(predictions: Predictions) -> np.ndarray | None:
     if predictions.truth is None or predictions.carried is None or predictions.group is None:
         return None
     known = predictions.truth.is_valid().to_numpy(zero_copy_only=False)
-    return group_codes(predictions.carried.column(predictions.group))[known]
+    groups: np.ndarray = group_codes(predictions.carried.column(predictions.group))[known]
+    return groups
 
 
 def difference(name: str, report: Report, best: Report) -> Difference | None:
@@ -177,7 +176,10 @@ def _difference_of_folds(name: str, gain: float, report: Report, best: Report) -
         value, best_value = fold.get(name), other.get(name)
         if value is not None and best_value is not None:
             differences.append(value - best_value)
-    margin = margin_of_folds(differences, float(report.data.get("test_to_train") or 0.0))
+    test_to_train = report.data.get("test_to_train")
+    if test_to_train is None:
+        return None
+    margin = margin_of_folds(differences, test_to_train)
     return None if margin is None else Difference(gain, margin)
 
 
@@ -206,15 +208,32 @@ def within_limits(name: str, low: float, high: float) -> tuple[float, float]:
     return max(low, 0.0), high if name in UNLIMITED else min(high, 1.0)
 
 
+def interval_text(name: str, limits: Sequence[float]) -> str:
+    """Return an interval as a person reads it: ``0.913–0.936``, ``91.3–93.6 %``."""
+    from deepforest.metrics import format_metric
+
+    low, high = (format_metric(name, limit) for limit in limits)
+    return f"{low.removesuffix(' %')}–{high}"
+
+
+def difference_text(name: str, gap: Difference) -> str:
+    """Return how much worse an evaluation is than the best: ``tie``, ``0.013 ± 0.012 worse``."""
+    from deepforest.metrics import format_metric
+
+    if gap.is_tie:
+        return "tie"
+    amount, margin = format_metric(name, abs(gap.gain)), format_metric(name, gap.margin)
+    word = "better" if gap.gain > 0 else "worse"
+    return f"{amount.removesuffix(' %')} ± {margin} {word}"
+
+
 def what_decides(gap: Difference, rows: int) -> str:
     """Return how many test rows would decide a tie, as a sentence."""
     needed = gap.rows_to_decide(rows)
-    if needed is None or needed > MOST_WORDS:
-        return "No number of test rows would show a difference: there is none."
+    if needed is None:
+        return "They are equal on these rows: more rows like these would not decide."
     more = max(needed - rows, 1)
     # Two digits: the difference itself is not known any better.
     size = 10 ** max(len(str(more)) - 2, 0)
-    return (
-        f"About {math.ceil(more / size) * size:,} more test rows would decide a difference of this "
-        "size."
-    )
+    rounded = math.ceil(more / size) * size
+    return f"About {rounded:,} more test rows would decide a difference of this size."
