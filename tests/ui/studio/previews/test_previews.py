@@ -377,6 +377,10 @@ EVALUATION = {"accuracy": 0.9721, "auc": 0.97345, "positive": None}
             ("MART", "AUC 0.900"),
         ),
         (
+            Report("comparison", "", {"best": "A", "metric": "auc", "value": 0.5, "tied": 2}),
+            ("Tie of 3", "AUC 0.500"),
+        ),
+        (
             Report("comparison", "", {"best": "A", "metric": "accuracy", "value": 0.5}),
             ("A", "Accuracy 50.0 %"),
         ),
@@ -418,19 +422,20 @@ def test_a_report_is_told_in_a_line_that_is_read_once(workspace, outputs, monkey
     store = Store(workspace)
     evaluation, comparison = (outputs[f"{name}.report"] for name in ("evaluate_mart", "compare"))
     auc, about = store.open(evaluation).headline["auc"], store.open(comparison).headline
-    assert result_of(evaluation, store) == (f"{auc:.3f}", "AUC", "", "")
+    assert result_of(evaluation, store) == (f"{auc:.3f}", "AUC", "", "", 0)
     compared = result_of(comparison, store)
     best = "evaluate_forest" if about["best"] == "Deep forest" else "evaluate_mart"
-    assert compared == (f"{about['value']:.3f}", "AUC", about["best"], best)
-    assert compared.line == f"AUC {about['value']:.3f}: {about['best']}"
-    assert result_of(outputs["select.report"], store) == ("", "", "", "")
+    assert compared == (f"{about['value']:.3f}", "AUC", about["best"], best, about["tied"])
+    first = f"tie of {1 + about['tied']}" if about["tied"] else about["best"]
+    assert compared.line == f"AUC {about['value']:.3f}: {first}"
+    assert result_of(outputs["select.report"], store) == ("", "", "", "", 0)
     monkeypatch.setattr(Store, "open", lambda *_: pytest.fail("read again"))
     assert result_of(evaluation, store).line == f"AUC {auc:.3f}"
 
 
 def test_a_report_that_is_gone_says_nothing(tmp_path):
     gone = result_of(Artifact("report", "0" * 64, {}), Store(Workspace(tmp_path).create()))
-    assert gone == ("", "", "", "") and gone.line == ""
+    assert gone == ("", "", "", "", 0) and gone.line == ""
 
 
 @pytest.mark.parametrize(
