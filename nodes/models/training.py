@@ -113,7 +113,7 @@ def training_node(
 
     ports = [Port("table", "table", "Training rows")]
     if validates:
-        ports.append(Port("validation", "table", "Validation rows (optional)", required=False))
+        ports.append(Port("validation", "table", "Validation rows", required=False))
 
     return NodeType(
         name=kind.name,
