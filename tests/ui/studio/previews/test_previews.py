@@ -489,3 +489,28 @@ def test_a_single_forest_is_not_taken_for_a_deep_one(tmp_path: Path, kind: str) 
     model = node_type.run(ctx, {"table": rows}, node_type.params(trees=2))["model"]
     model.save(tmp_path / "model")
     assert forest_record(tmp_path / "model") is None
+
+
+def test_an_evaluation_has_the_intervals_below_its_figures(workspace, outputs, monkeypatch):
+    report = Store(workspace).open(outputs["evaluate_mart.report"])
+    test = preview(monkeypatch, workspace, "evaluate_mart.report")
+    low, high = report.data["intervals"]["auc"]
+    assert test.metric[0].label == "AUC" and test.metric[0].delta == f"{low:.3f}–{high:.3f}"
+    assert "95 % interval" in words(test)
+
+
+def test_a_comparison_names_a_tie_and_what_decides_it(tmp_path, monkeypatch):
+    rows = [
+        {"rank": 1, "name": "A", "auc": 0.91, "gain": None, "gain_high": None, "tie": None},
+        {"rank": 2, "name": "B*", "auc": 0.9, "gain": -0.01, "gain_high": 0.01, "tie": True},
+        {"rank": 3, "name": "C", "auc": 0.8, "gain": -0.11, "gain_high": -0.07, "tie": False},
+    ]
+    headline = {"best": "A", "metric": "auc", "value": 0.91, "models": 3, "tied": 1}
+    data = {"metric": "auc", "decides": "About 3,000 more test rows would decide."}
+    report = Report("comparison", "", headline, rows=rows, data=data)
+    keep(Workspace(tmp_path), "tied", "report", report)
+    test = preview(monkeypatch, Workspace(tmp_path), "tied.out")
+    assert any(text.value.startswith("Tie: **A**, **B\\*") for text in test.markdown)
+    assert "3,000 more test rows" in words(test)
+    shown = test.dataframe[0].value["against the best"].tolist()
+    assert shown == ["–", "tie", "0.110 ± 0.040 worse"]
