@@ -302,14 +302,16 @@ class _MeanOfRows:
         # Deviations from the mean of all rows lose no digits when they are squared.
         self.about = float(self.per_row.mean())
         self.deviation = self.per_row - self.about
-        self.square = self.deviation**2
+        self.square = self.deviation**2 if self.name in UNLIMITED else None
 
     def values(self, weight: Floats) -> Values:
         total = weight.sum()
         mean = float(weight @ self.deviation / total)
-        variance = max(float(weight @ self.square / total) - mean**2, 0.0)
-        error = float(np.sqrt(variance / total))
-        return {("value", self.name): self.about + mean, ("error", self.name): error}
+        values: dict[tuple[str, str], float | None] = {("value", self.name): self.about + mean}
+        if self.square is not None:
+            variance = max(float(weight @ self.square / total) - mean**2, 0.0)
+            values["error", self.name] = float(np.sqrt(variance / total))
+        return values
 
 
 class _Decided:

@@ -74,7 +74,7 @@ class RunSummary:
         if "best" in texts:
             first = f"best {texts['best']}"
             if isinstance(tied := figures.get("tied"), int) and tied:
-                first = f"tie of {1 + tied}"
+                first = f"tie of {1 + tied}, first {texts['best']}"
             return f"{first}, {texts['metric']} {texts['value']}"
         return next((f"{name} {text}" for name, text in texts.items()), "")
 
