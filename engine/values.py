@@ -192,6 +192,8 @@ class Predictions:
     """Digests of columns of the scored table, by name: by these, an evaluation knows its rows."""
     decision: ThresholdDecision | None = None
     """The threshold of the model; without one, the most probable class is predicted."""
+    group: str | None = None
+    """The carried column whose equal values belong together, such as the rows of a customer."""
 
     FILE: ClassVar = "predictions.arrow"
     TRUTH: ClassVar = "truth"
@@ -231,6 +233,9 @@ class Predictions:
         }
         if self.decision is not None:
             metadata["decision"] = self.decision.to_json()
+        if self.carried is not None and self.group is not None:
+            # By its number, because a carried column may be renamed in the file.
+            metadata["group"] = self.carried.column_names.index(self.group)
         _write_arrow(self.to_arrow(), folder / self.FILE, metadata)
 
     @classmethod
@@ -247,12 +252,20 @@ class Predictions:
         truth = data.column(end).combine_chunks() if data.num_columns > end else None
         carried_columns = data.select(range(carried)) if carried else None
         # Predictions of earlier versions have no digests.
-        columns = metadata.get("columns", {})
+        columns, number = metadata.get("columns", {}), metadata.get("group")
+        group = None if number is None else data.column_names[number]
         decision = None
         if "decision" in metadata:
             decision = ThresholdDecision.from_json(metadata["decision"], classes)
         return cls(
-            probabilities, classes, metadata["model"], truth, carried_columns, columns, decision
+            probabilities,
+            classes,
+            metadata["model"],
+            truth,
+            carried_columns,
+            columns,
+            decision,
+            group,
         )
 
 

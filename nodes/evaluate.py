@@ -26,6 +26,7 @@ from engine.text import listed
 from engine.values import Costs, Predictions, Report, ThresholdDecision
 from nodes.data.columns import HOW_TO_TARGET
 from nodes.data.row_identity import row_digests
+from nodes.models.uncertainty import evaluated_groups, intervals_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -86,7 +87,12 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: EvaluateParams) -> dic
         amounts=_amounts(predictions, ctx),
     )
     test_rows = row_digests(truth, predictions.classes, predictions.columns)
-    return {"report": replace(report, data={**report.data, "test_rows": test_rows})}
+    positive, ranked = report.data["positive"], None
+    if positive is not None:
+        ranked = one_against_rest(truth, probabilities, predictions.classes.index(positive))
+    groups = evaluated_groups(predictions)
+    known = intervals_of(report.headline, truth, probabilities, ranked=ranked, groups=groups)
+    return {"report": replace(report, data={**report.data, "test_rows": test_rows, **known})}
 
 
 def evaluation(
@@ -444,5 +450,5 @@ NODE = NodeType(
     inputs=(Port("predictions", "predictions", "Predictions"),),
     outputs=(Port("report", "report", "Evaluation", role="evaluation"),),
     output_columns=columns,
-    imports=("numpy", "nodes.models.encoder", "nodes.models.decision", "deepforest.metrics"),
+    imports=("numpy", "nodes.models.encoder", "nodes.models.decision", "deepforest.bootstrap"),
 )

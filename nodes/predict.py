@@ -64,8 +64,9 @@ def scored(
     truth = None if table.target is None else _truth(table, model.classes)
     probabilities = model.predict_proba(table, threads, progress)
     columns = {} if truth is None else column_digests(table.data)
+    group = next((column.name for column in table.columns if column.role == "group"), None)
     return Predictions(
-        probabilities, model.classes, model.title, truth, carried, columns, model.decision
+        probabilities, model.classes, model.title, truth, carried, columns, model.decision, group
     )
 
 

@@ -67,7 +67,9 @@ def result_in_run(
     if report is not None:
         line = result_of(report, store)
         if line.figure:
-            best = names().get(line.best_node, line.best) if line.best else ""
+            best = line.tie
+            if line.best and not line.tie:
+                best = names().get(line.best_node, line.best)
             return NodeResult(" · ".join(filter(None, (best, line.metric))), line.figure)
     summaries = {port: _summary(output, store) for port, output in outputs.items()}
     tables = [port for port, output in outputs.items() if output.type == "table"]

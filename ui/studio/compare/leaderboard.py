@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from deepforest.metrics import METRIC_INFO, lower_is_better, title_among
@@ -54,6 +54,8 @@ class EvaluationFigures:
     """How many rows each class has."""
     test_rows: Mapping[str, Any] | None = None
     """What identifies the rows; older evaluations do not have it."""
+    intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """95 % intervals of the measures; older evaluations do not have them."""
 
     @classmethod
     def of(cls, report: Report) -> EvaluationFigures:
@@ -75,6 +77,7 @@ class EvaluationFigures:
             None if positive is None else str(positive),
             tuple((str(row.get("class")), int(row.get("rows") or 0)) for row in report.rows),
             _checked_rows(report.data.get("test_rows")),
+            _checked_intervals(report.data.get("intervals")),
         )
 
     def has_rows_of(self, other: EvaluationFigures) -> bool:
@@ -103,6 +106,16 @@ def _checked_rows(stored: Any) -> Mapping[str, Any] | None:
         case {"classes": str(), "columns": dict()}:
             return dict(stored)
     return None
+
+
+def _checked_intervals(stored: Any) -> dict[str, tuple[float, float]]:
+    """Return the intervals of a report that have the form of this version."""
+    intervals = {}
+    for name, limits in (stored if isinstance(stored, dict) else {}).items():
+        match limits:
+            case [float() | int(), float() | int()]:
+                intervals[str(name)] = float(limits[0]), float(limits[1])
+    return intervals
 
 
 @dataclass(frozen=True)
@@ -273,6 +286,7 @@ def board_rows(lines: Sequence[Line], data: str) -> list[dict[str, Any]]:
     Each row has every measure that any line has, so that all rows have the same columns.
     """
     shown = [*measures_of(lines), "threshold"]
+    with_interval = {name for line in lines for name in line.evaluation.intervals}
     rows = []
     for rank, line in enumerate(lines, start=1):
         row: dict[str, Any] = {
@@ -284,7 +298,11 @@ def board_rows(lines: Sequence[Line], data: str) -> list[dict[str, Any]]:
             "runs": 1 + len(line.repeats),
             "data": data,
         }
-        row |= {name: line.evaluation.measures.get(name) for name in shown}
+        for name in shown:
+            row[name] = line.evaluation.measures.get(name)
+            if name in with_interval:
+                low, high = line.evaluation.intervals.get(name, (None, None))
+                row |= {f"{name}_low": low, f"{name}_high": high}
         rows.append(row | {"run": line.run, "node": line.node})
     return rows
 

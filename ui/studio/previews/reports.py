@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import streamlit as st
 
+from deepforest.bootstrap import Difference
 from deepforest.metrics import (
     METRIC_INFO,
     format_metric,
@@ -24,6 +25,7 @@ from engine.store import Artifact, Store
 from engine.text import counted, size
 from engine.values import Report
 from nodes.evaluate import per_class
+from nodes.models.uncertainty import difference_text, interval_text
 from ui.studio import plots
 from ui.studio.previews import thresholds
 from ui.studio.screen_text import plain
@@ -45,6 +47,12 @@ OPTIMISTIC = (
     " Optimistic: the threshold was chosen so that F1 is highest on these rows, so that F1 is "
     "slightly too high."
 )
+AGAINST = (
+    "The difference to the first line on the same rows, with its 95 % interval. "
+    "A tie: the interval contains 0."
+)
+MOST_NAMES = 4
+"""Names of tied models in a sentence."""
 SCORES = {"precision": "Precision", "recall": "Recall", "f1": "F1"}
 """Scores in the table of classes."""
 
@@ -87,7 +95,8 @@ def _evaluation(report: Report, key: str) -> None:
         counted(len(data["classes"]), "class", "classes"),
         positive,
     )
-    tiles(_metric_tiles(report))
+    tiles(_metric_tiles(report), _intervals(report))
+    _about_intervals(report)
     if data.get("thresholds"):
         _at_threshold(report, thresholds.draw_slider(report, key), key)
         return
@@ -132,6 +141,28 @@ def _metric_tiles(report: Report) -> list[tuple[str, str, str]]:
         metric_tile(title_in(report, name), name, report.headline[name], more.get(name, ""))
         for name in order
     ]
+
+
+def _intervals(report: Report) -> dict[str, str]:
+    """Return the 95 % intervals of the metrics in words, by title."""
+    texts = {}
+    for name, limits in (report.data.get("intervals") or {}).items():
+        if name in METRIC_INFO:
+            texts[title_in(report, name)] = interval_text(name, limits)
+    return texts
+
+
+def _about_intervals(report: Report) -> None:
+    """Say what the intervals below the figures are."""
+    if not report.data.get("intervals"):
+        return
+    if report.data.get("folds"):
+        words = "of the mean over the folds"
+    elif report.data.get("resampled") == "groups":
+        words = "for other test rows like these, where whole groups vary"
+    else:
+        words = "for other test rows like these, if rows are independent of each other"
+    st.caption(f"Below a figure: its 95 % interval {words}.")
 
 
 def _confusion(report: Report, key: str) -> None:
@@ -197,7 +228,16 @@ def _comparison(report: Report, key: str) -> None:
     facts(counted(len(report.rows), "model"), *ranking_facts(report, metric))
     if best.get("best") and best.get("value") is not None:
         figure = f"{title_in(report, metric)} {format_metric(metric, best['value'])}"
-        st.markdown(f"Best: **{plain(str(best['best']))}** with {figure}")
+        names = [str(best["best"])] + [str(row["name"]) for row in report.rows if row.get("tie")]
+        word = "Tie" if len(names) > 1 else "Best"
+        shown = ", ".join(f"**{plain(name)}**" for name in names[:MOST_NAMES])
+        more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+        st.markdown(f"{word}: {shown}{more} with {figure}")
+        if report.data.get("decides"):
+            st.caption(
+                "The differences of the tied models are within the uncertainty of these test "
+                f"rows. {plain(str(report.data['decides']))}"
+            )
     draw_tabs(
         {
             "Leaderboard": lambda: _leaderboard(report, key),
@@ -234,12 +274,17 @@ def _leaderboard(report: Report, key: str) -> None:
     """Draw the models as a table; values that a sweep tried are columns too."""
     swept = [name for name in report.data.get("details", []) if isinstance(name, str)]
     columns = ["rank", "name", *swept, *_compared(report), "positive", "rows"]
+    against = [difference_in(report, row) for row in report.rows]
     rows: list[dict[str, Any]] = []
-    for row in report.rows:
-        rows.append({name: row.get(name) for name in columns})
+    for row, text in zip(report.rows, against, strict=True):
+        shown = {"rank": row.get("rank"), "name": row.get("name")}
+        if any(against):
+            shown["against the best"] = text or "–"
+        rows.append(shown | {name: row.get(name) for name in columns})
     titles = report.data.get("titles") or {}
     config: dict[str, Any] = {name: str(titles[name]) for name in swept if name in titles}
     config |= {"rank": "Rank", "rows": "Rows", "positive": "Positive class"}
+    config["against the best"] = st.column_config.TextColumn("Against the best", help=AGAINST)
     config["name"] = st.column_config.TextColumn("Model", pinned=True)
     for name in _compared(report):
         config[name] = metric_column(title_in(report, name), name)
@@ -247,6 +292,14 @@ def _leaderboard(report: Report, key: str) -> None:
     if all(row["positive"] is None for row in rows):
         config["positive"] = None
     grid(rows, f"{key}-board", column_config=config)
+
+
+def difference_in(report: Report, row: Mapping[str, Any]) -> str:
+    """Return the difference of a line of a comparison to the best, in words; empty if unknown."""
+    gain, high = row.get("gain"), row.get("gain_high")
+    if gain is None or high is None:
+        return ""
+    return difference_text(str(report.data.get("metric")), Difference(gain, high - gain))
 
 
 def _bars(report: Report, metric: str, key: str) -> None:
@@ -364,7 +417,7 @@ def headline(report: Report) -> tuple[str, str]:
     """
     found = main_figure(report)
     if found.best:
-        return found.best, f"{found.metric} {found.figure}"
+        return found.tie.capitalize() or found.best, f"{found.metric} {found.figure}"
     return found.metric, found.figure
 
 
@@ -379,12 +432,19 @@ class ReportLine(NamedTuple):
     """Of a comparison, the best model as it was named when the comparison was made."""
     best_node: str = ""
     """The node that evaluated it; its name may be another now."""
+    tied: int = 0
+    """How many models are not certainly worse than the best."""
+
+    @property
+    def tie(self) -> str:
+        """Return ``tie of 3``; empty if one model is the best."""
+        return f"tie of {1 + self.tied}" if self.tied else ""
 
     @property
     def line(self) -> str:
         """Return all of it in one line, the figure first: ``AUC 0.925: MART``."""
         figure = f"{self.metric} {self.figure}".strip()
-        return f"{figure}: {self.best}" if self.best else figure
+        return f"{figure}: {self.tie or self.best}" if self.best else figure
 
 
 def main_figure(report: Report) -> ReportLine:
@@ -398,7 +458,8 @@ def main_figure(report: Report) -> ReportLine:
         metric, value = str(figures["metric"]), figures["value"]
         best, nodes = str(figures.get("best") or ""), report.data.get("nodes") or [""]
         figure = format_metric(metric, value)
-        return ReportLine(figure, title_in(report, metric), best, str(nodes[0]))
+        tied = int(figures.get("tied") or 0)
+        return ReportLine(figure, title_in(report, metric), best, str(nodes[0]), tied)
     if report.kind == "threshold" and figures.get("threshold") is not None:
         return ReportLine(f"{figures['threshold']:.4g}", metric_title("threshold"))
     metric_name = headline_metric(figures) if report.kind == "evaluation" else None

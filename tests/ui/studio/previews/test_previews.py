@@ -381,6 +381,10 @@ EVALUATION = {"accuracy": 0.9721, "auc": 0.97345, "positive": None}
             ("MART", "AUC 0.900"),
         ),
         (
+            Report("comparison", "", {"best": "A", "metric": "auc", "value": 0.5, "tied": 2}),
+            ("Tie of 3", "AUC 0.500"),
+        ),
+        (
             Report("comparison", "", {"best": "A", "metric": "accuracy", "value": 0.5}),
             ("A", "Accuracy 50.0 %"),
         ),
@@ -422,19 +426,20 @@ def test_a_report_is_told_in_a_line_that_is_read_once(workspace, outputs, monkey
     store = Store(workspace)
     evaluation, comparison = (outputs[f"{name}.report"] for name in ("evaluate_mart", "compare"))
     auc, about = store.open(evaluation).headline["auc"], store.open(comparison).headline
-    assert result_of(evaluation, store) == (f"{auc:.3f}", "AUC", "", "")
+    assert result_of(evaluation, store) == (f"{auc:.3f}", "AUC", "", "", 0)
     compared = result_of(comparison, store)
     best = "evaluate_forest" if about["best"] == "Deep forest" else "evaluate_mart"
-    assert compared == (f"{about['value']:.3f}", "AUC", about["best"], best)
-    assert compared.line == f"AUC {about['value']:.3f}: {about['best']}"
-    assert result_of(outputs["select.report"], store) == ("", "", "", "")
+    assert compared == (f"{about['value']:.3f}", "AUC", about["best"], best, about["tied"])
+    first = f"tie of {1 + about['tied']}" if about["tied"] else about["best"]
+    assert compared.line == f"AUC {about['value']:.3f}: {first}"
+    assert result_of(outputs["select.report"], store) == ("", "", "", "", 0)
     monkeypatch.setattr(Store, "open", lambda *_: pytest.fail("read again"))
     assert result_of(evaluation, store).line == f"AUC {auc:.3f}"
 
 
 def test_a_report_that_is_gone_says_nothing(tmp_path):
     gone = result_of(Artifact("report", "0" * 64, {}), Store(Workspace(tmp_path).create()))
-    assert gone == ("", "", "", "") and gone.line == ""
+    assert gone == ("", "", "", "", 0) and gone.line == ""
 
 
 @pytest.mark.parametrize(
@@ -643,3 +648,28 @@ def test_the_choice_of_a_threshold_is_drawn(monkeypatch, tmp_path, rule, calibra
     sentences = words(preview(monkeypatch, workspace, "model.out")).replace("\\", "")
     assert "yes is predicted from a probability of" in sentences
     assert ("isotonic" in sentences) == (calibration == "isotonic")
+
+
+def test_an_evaluation_has_the_intervals_below_its_figures(workspace, outputs, monkeypatch):
+    report = Store(workspace).open(outputs["evaluate_mart.report"])
+    test = preview(monkeypatch, workspace, "evaluate_mart.report")
+    low, high = report.data["intervals"]["auc"]
+    assert test.metric[0].label == "AUC" and test.metric[0].delta == f"{low:.3f}–{high:.3f}"
+    assert "95 % interval" in words(test)
+
+
+def test_a_comparison_names_a_tie_and_what_decides_it(tmp_path, monkeypatch):
+    rows = [
+        {"rank": 1, "name": "A", "auc": 0.91, "gain": None, "gain_high": None, "tie": None},
+        {"rank": 2, "name": "B*", "auc": 0.9, "gain": -0.01, "gain_high": 0.01, "tie": True},
+        {"rank": 3, "name": "C", "auc": 0.8, "gain": -0.11, "gain_high": -0.07, "tie": False},
+    ]
+    headline = {"best": "A", "metric": "auc", "value": 0.91, "models": 3, "tied": 1}
+    data = {"metric": "auc", "decides": "About 3,000 more test rows would decide."}
+    report = Report("comparison", "", headline, rows=rows, data=data)
+    keep(Workspace(tmp_path), "tied", "report", report)
+    test = preview(monkeypatch, Workspace(tmp_path), "tied.out")
+    assert any(text.value.startswith("Tie: **A**, **B\\*") for text in test.markdown)
+    assert "3,000 more test rows" in words(test)
+    shown = test.dataframe[0].value["against the best"].tolist()
+    assert shown == ["–", "tie", "0.110 ± 0.040 worse"]
