@@ -67,7 +67,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Stored:
 def _page(report: object, store: object, evaluated: object) -> None:
     from ui.studio.previews import Maker, show_output
 
-    show_output(report, store, title="", key="p", maker=Maker("evaluate", {}, evaluated))
+    show_output(report, store, title="", key="p", maker=Maker("evaluate", {}, "", evaluated))
 
 
 def drawn(
