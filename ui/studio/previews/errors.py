@@ -192,7 +192,7 @@ def surest_mistakes(
     """Return the rows that are predicted wrongly; the less probable their true class, the earlier.
 
     ``wanted`` is the true class of the rows; without it all count. ``rule`` is a positive class and
-    the probability from which it is predicted; without it the most probable class is.
+    the probability from which it is predicted; without it the predictions decide.
     """
     import numpy as np
     import pyarrow as pa
@@ -203,7 +203,7 @@ def surest_mistakes(
         return Mistakes(0, [])
     classes, probabilities = predictions.classes, predictions.probabilities
     truth = class_codes(pa.chunked_array([predictions.truth]), classes)
-    predicted = _predicted(probabilities, classes, rule)
+    predicted = _predicted(predictions, rule)
     is_wrong = (truth != MISSING) & (truth != predicted)
     if wanted is not None:
         is_wrong &= truth == classes.index(wanted)
@@ -222,17 +222,16 @@ def surest_mistakes(
     return Mistakes(len(wrong), rows)
 
 
-def _predicted(
-    probabilities: np.ndarray, classes: list[str], rule: tuple[str, float] | None
-) -> np.ndarray:
+def _predicted(predictions: Predictions, rule: tuple[str, float] | None) -> np.ndarray:
     """Return the number of the predicted class of each row."""
     import numpy as np
 
+    classes = predictions.classes
     if rule is None or len(classes) != 2 or rule[0] not in classes:
-        most_probable: np.ndarray = probabilities.argmax(axis=1)
-        return most_probable
+        return predictions.predicted
     positive = classes.index(rule[0])
-    return np.where(probabilities[:, positive] >= rule[1], positive, 1 - positive)
+    is_positive = predictions.probabilities[:, positive] >= rule[1]
+    return np.where(is_positive, positive, 1 - positive)
 
 
 def _carried(predictions: Predictions, at: int, taken: dict[str, Any]) -> dict[str, Any]:
