@@ -122,9 +122,14 @@ def draw_errors(report: Report, evaluated: EvaluatedRows, store: Store, key: str
     if not found.rows:
         st.caption("No row of this kind is predicted wrongly.")
         return
-    words = f"{counted(found.total, 'row')} predicted wrongly, the surest first."
+    decided = "by the most probable class"
+    if threshold is not None:
+        decided = f"at a threshold of {threshold:.4g}"
+    words = f"{counted(found.total, 'row')} predicted wrongly {decided}, the surest first."
     if found.total > len(found.rows):
         words += f" The first {len(found.rows)} are listed."
+    if report.data.get("thresholds"):
+        words += " The slider does not change this list."
     st.caption(f"{words} Click a row to see why.")
     row = _clicked_row(found, f"{key}-errors-{wanted}")
     if row is not None:

@@ -120,6 +120,7 @@ def test_the_list_is_drawn_on_demand_and_a_click_says_why(stored: Stored) -> Non
     mistakes = surest_mistakes(stored.predictions)
     assert test.dataframe[-1].value["row"].tolist() == [row["row"] for row in mistakes.rows]
     assert "Why row" not in shown(test)
+    assert f"{mistakes.total} rows predicted wrongly by the most probable class" in shown(test)
     test = drawn(stored.report, stored.store, stored.evaluated, clicked=1)
     row = mistakes.rows[1]["row"]
     found = explain_row(load_model(stored.folder), stored.table.data.slice(row, 1))
