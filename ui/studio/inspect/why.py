@@ -21,7 +21,6 @@ from nodes.models.encoder import CategoryColumn, EncodedColumn, NumberColumn
 from ui.studio import plots
 from ui.studio.explained_rows import (
     StoredRow,
-    contributions_of,
     draw_contributions,
     explained_class,
     explanation,
@@ -76,7 +75,7 @@ def _draw(row: StoredRow, layers: Layers, at: int) -> None:
     code = explained_class(before, f"{key}-class")
     left, right = st.columns([3, 2])
     with right:
-        changes = _draw_form(row, columns, before, code, key)
+        changes = _draw_form(row, columns, before, key)
     after, shown = before, texts
     with left:
         if changes:
@@ -132,7 +131,6 @@ def _draw_form(
     row: StoredRow,
     columns: Sequence[EncodedColumn],
     found: RowExplanation,
-    code: int,
     key: str,
 ) -> dict[str, Any]:
     """Draw inputs for values of the row; return the values that are changed, by column."""
@@ -144,7 +142,9 @@ def _draw_form(
     by_name = {column.name: column for column in columns}
     names = list(by_name)
     if not found.reason:
-        names = [part.column for part in contributions_of(found, {}, code)]
+        # The same order for all explained classes: another one must not empty the form.
+        sizes = dict(zip(found.columns, abs(found.contributions).max(axis=1), strict=True))
+        names = sorted(names, key=lambda name: -sizes[name])
     chosen = st.multiselect(
         "Columns to change",
         names,
