@@ -10,7 +10,7 @@ in a pipeline.
   them
 - ``training_rows``   a table as an estimator needs it: matrix, class numbers, weights
 - ``model``           a trained estimator with all it needs to predict for tables
-- ``load_model``, ``predict``, ``inspect_layers``  use a model
+- ``load_model``, ``choose_threshold``, ``predict``, ``inspect_layers``  use a model
 - ``evaluate``, ``cross_validate``, ``compare``, ``importances``, ``tell``  reports
 - ``choose_best``     the best of several models, and their leaderboard
 - ``save_table``, ``save_model``  files in the workspace
@@ -232,6 +232,20 @@ def inspect_layers(trained: FittedModel, table: Table, **params: Any) -> Layers:
         trained.save(Path(folder))
         inputs = {"model": Folder(Path(folder)), "table": table}
         return _outputs("inspect_layers", inputs, params)["layers"]  # type: ignore[no-any-return]
+
+
+def choose_threshold(
+    trained: FittedModel, table: Table, **params: Any
+) -> tuple[FittedModel, Report]:
+    """Return the model with a threshold that was chosen on validation rows, and a report.
+
+    ``params`` are those of the node *Choose threshold*, such as ``rule`` and ``calibration``.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        trained.save(Path(folder))
+        inputs = {"model": Folder(Path(folder)), "table": table}
+        outputs = _outputs("choose_threshold", inputs, params)
+        return outputs["model"], outputs["report"]
 
 
 # Reports

@@ -103,6 +103,15 @@ def payments(rows: int, learners: Learners) -> Parts:
     nodes["choice"] = Node(type="choose-best")
     edges += ["pay-mart.model choice.models", "pay-mlp.model choice.models"]
     edges += ["split.test choice.table"]
+    nodes["decide"] = Node(
+        type="choose-threshold", params={"rule": "recall", "recall": 0.6, "calibration": "sigmoid"}
+    )
+    nodes["decide-p"] = Node(type="predict")
+    nodes["decide-e"] = Node(type="evaluate")
+    nodes["decided"] = Node(type="save-table", params={"name": "decided", "format": "parquet"})
+    edges += ["pay-mart.model decide.model", "split.train decide.table"]
+    edges += ["decide.model decide-p.model", "split.test decide-p.table"]
+    edges += ["decide-p.predictions decide-e.predictions", "decide-p.predictions decided.table"]
     compared_nodes, compared_edges = compared("pay", learners, "best.table", "split.test")
     compared_nodes["pay-mart-p"] = Node(type="predict", params={"keep": ["amount"]})
     return nodes | compared_nodes, edges + compared_edges
@@ -324,8 +333,9 @@ def test_a_script_of_every_node_type_finds_the_figures_of_the_run(
         ["amount"]
     )
     assert scores.column_names == same_scores.column_names
-    tables = [read_table(at / "exports/prepared.parquet") for at in (elsewhere, sylva.workspace)]
-    assert tables[0].equals(tables[1])
+    for name in ("prepared", "decided"):
+        tables = [read_table(at / f"exports/{name}.parquet") for at in (elsewhere, sylva.workspace)]
+        assert tables[0].equals(tables[1]), name
     mine, theirs = (
         json.loads((at / "models/kept/model.json").read_text())
         for at in (elsewhere, sylva.workspace)

@@ -23,7 +23,7 @@ from engine.text import counted, size
 from nodes import NODE_TYPES
 from nodes.inspection.layers import FILE as LAYERS_FILE
 from nodes.inspection.layers import Layers, load_layers
-from nodes.models.model import describe_model
+from nodes.models.model import decision_texts, describe_model
 from nodes.models.training import validation_text
 from ui.studio import links, plots
 from ui.studio.inspect.forest_source import depth_text
@@ -52,6 +52,8 @@ def show_model(output: Artifact, store: Store, key: str) -> None:
     )
     if info.get("validation"):
         facts(validation_text(info["validation"]))
+    for sentence in decision_texts(info):
+        st.caption(plain(sentence))
     show_inside(folder, info, key)
 
 

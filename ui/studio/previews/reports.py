@@ -23,7 +23,9 @@ from engine.run_summaries import RunSummary
 from engine.store import Artifact, Store
 from engine.text import counted, size
 from engine.values import Report
+from nodes.evaluate import per_class
 from ui.studio import plots
+from ui.studio.previews import thresholds
 from ui.studio.screen_text import plain
 from ui.studio.widgets import (
     chart,
@@ -37,8 +39,14 @@ from ui.studio.widgets import (
     tiles,
 )
 
+BY_THRESHOLD = ("accuracy", "balanced_accuracy", "f1", "threshold")
+"""Metrics of an evaluation that a slider changes."""
+OPTIMISTIC = (
+    " Optimistic: the threshold was chosen so that F1 is highest on these rows, so that F1 is "
+    "slightly too high."
+)
 SCORES = {"precision": "Precision", "recall": "Recall", "f1": "F1"}
-"""Scores in the table of classes; they do not depend on a threshold."""
+"""Scores in the table of classes."""
 
 
 class Maker(NamedTuple):
@@ -80,11 +88,29 @@ def _evaluation(report: Report, key: str) -> None:
         positive,
     )
     tiles(_metric_tiles(report))
+    if data.get("thresholds"):
+        _at_threshold(report, thresholds.draw_slider(report, key), key)
+        return
     draw_tabs(
         {
             "Curves": lambda: _curves(data["curves"], key),
             "Confusion": lambda: _confusion(report, key),
-            "Classes": lambda: _classes(report, key),
+            "Classes": lambda: _classes(report.rows, key),
+        },
+        key,
+    )
+
+
+def _at_threshold(report: Report, chosen: thresholds.ChosenThreshold, key: str) -> None:
+    """Draw the plots and tables of an evaluation at the threshold of its slider."""
+    labels = report.data["confusion"]["labels"]
+    draw_tabs(
+        {
+            "Curves": lambda: _curves(report.data["curves"], key, chosen),
+            "Confusion": lambda: _confusion_at(labels, chosen, key),
+            "Gain and lift": lambda: thresholds.draw_gain(chosen, key),
+            "Money": lambda: thresholds.draw_money(chosen, f"{key}-money"),
+            "Classes": lambda: _classes(per_class(chosen.matrix, labels), key),
         },
         key,
     )
@@ -94,13 +120,14 @@ def _metric_tiles(report: Report) -> list[tuple[str, str, str]]:
     """Return the metrics that have a value as tiles, the most important first."""
     first = headline_metric(report.headline)
     known = [name for name in METRIC_INFO if report.headline.get(name) is not None]
+    if report.data.get("thresholds"):
+        # These are drawn below the slider, for the threshold that it has.
+        known = [name for name in known if name not in BY_THRESHOLD]
     # A stable sort: the others stay in the order of their importance.
     order = sorted(known, key=lambda name: name != first)
     more = {}
     if report.data.get("threshold_rule") == "best F1":
-        more["threshold"] = (
-            " It was chosen so that F1 is highest on these rows; F1 is therefore slightly too high."
-        )
+        more["f1"] = more["threshold"] = OPTIMISTIC
     return [
         metric_tile(title_in(report, name), name, report.headline[name], more.get(name, ""))
         for name in order
@@ -122,16 +149,32 @@ def _confusion(report: Report, key: str) -> None:
         st.caption(f"Rows with a probability of {threshold:.4g} or more count as positive.")
 
 
-def _curves(curves: list[dict[str, Any]], key: str) -> None:
-    """Draw the ROC and the precision-recall curves side by side."""
-    roc, precision_recall = st.columns(2)
-    with roc:
-        chart(plots.roc_curves(curves), f"{key}-roc")
-    with precision_recall:
-        chart(plots.precision_recall_curves(curves), f"{key}-pr")
+def _confusion_at(labels: Sequence[str], chosen: thresholds.ChosenThreshold, key: str) -> None:
+    """Draw the confusion matrix at a threshold."""
+    chart(plots.confusion_matrix(labels, chosen.matrix), f"{key}-confusion")
+    st.caption(
+        f"Rows with a probability of {chosen.threshold:.4g} or more count as positive. "
+        "The colour shows the share of the rows of the actual class."
+    )
 
 
-def _classes(report: Report, key: str) -> None:
+def _curves(
+    curves: list[dict[str, Any]], key: str, chosen: thresholds.ChosenThreshold | None = None
+) -> None:
+    """Draw the ROC and the precision-recall curves side by side, with marks at a threshold."""
+    roc, precision_recall = plots.roc_curves(curves), plots.precision_recall_curves(curves)
+    if chosen is not None:
+        recall = chosen.value("recall")
+        plots.add_mark(roc, chosen.false_positive_rate, recall, chosen.label)
+        plots.add_mark(precision_recall, recall, chosen.value("precision"), chosen.label)
+    left, right = st.columns(2)
+    with left:
+        chart(roc, f"{key}-roc")
+    with right:
+        chart(precision_recall, f"{key}-pr")
+
+
+def _classes(rows: list[dict[str, Any]], key: str) -> None:
     """Draw precision, recall and F1 of each class as a table and a plot."""
     titles: dict[str, Any] = {
         "class": "Class",
@@ -144,8 +187,8 @@ def _classes(report: Report, key: str) -> None:
         name: st.column_config.NumberColumn(title, format="percent")
         for name, title in SCORES.items()
     }
-    grid(report.rows, f"{key}-classes", column_config=titles | shares)
-    chart(plots.class_scores(report.rows), f"{key}-scores")
+    grid(rows, f"{key}-classes", column_config=titles | shares)
+    chart(plots.class_scores(rows), f"{key}-scores")
 
 
 def _comparison(report: Report, key: str) -> None:
@@ -293,6 +336,7 @@ KINDS = {
     "evaluation": _evaluation,
     "comparison": _comparison,
     "feature-selection": _feature_selection,
+    "threshold": thresholds.show_choice,
 }
 
 
@@ -338,7 +382,7 @@ class ReportLine(NamedTuple):
 
     @property
     def line(self) -> str:
-        """Return all of it in one line: ``AUC 0.925: MART``; the figure is not cut off."""
+        """Return all of it in one line, the figure first: ``AUC 0.925: MART``."""
         figure = f"{self.metric} {self.figure}".strip()
         return f"{figure}: {self.best}" if self.best else figure
 
@@ -355,6 +399,8 @@ def main_figure(report: Report) -> ReportLine:
         best, nodes = str(figures.get("best") or ""), report.data.get("nodes") or [""]
         figure = format_metric(metric, value)
         return ReportLine(figure, title_in(report, metric), best, str(nodes[0]))
+    if report.kind == "threshold" and figures.get("threshold") is not None:
+        return ReportLine(f"{figures['threshold']:.4g}", metric_title("threshold"))
     metric_name = headline_metric(figures) if report.kind == "evaluation" else None
     if metric_name is None:
         return ReportLine()
