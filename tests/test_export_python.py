@@ -100,6 +100,9 @@ def payments(rows: int, learners: Learners) -> Parts:
     edges += [f"split.test pay-{kind}.validation" for kind in learners]
     nodes["folds"] = Node(type="cross-validate", params={"folds": 2, "positive": "yes"})
     edges += ["pay-mart.model folds.model", "best.table folds.table"]
+    nodes["choice"] = Node(type="choose-best")
+    edges += ["pay-mart.model choice.models", "pay-mlp.model choice.models"]
+    edges += ["split.test choice.table"]
     nodes["shuffled"] = Node(type="permutation-importance", params={"metric": "auc", "repeats": 2})
     edges += ["pay-mart.model shuffled.model", "split.test shuffled.table"]
     nodes["decide"] = Node(
@@ -111,9 +114,6 @@ def payments(rows: int, learners: Learners) -> Parts:
     edges += ["pay-mart.model decide.model", "split.train decide.table"]
     edges += ["decide.model decide-p.model", "split.test decide-p.table"]
     edges += ["decide-p.predictions decide-e.predictions", "decide-p.predictions decided.table"]
-    nodes["choice"] = Node(type="choose-best")
-    edges += ["pay-mart.model choice.models", "pay-mlp.model choice.models"]
-    edges += ["split.test choice.table"]
     compared_nodes, compared_edges = compared("pay", learners, "best.table", "split.test")
     compared_nodes["pay-mart-p"] = Node(type="predict", params={"keep": ["amount"]})
     return nodes | compared_nodes, edges + compared_edges

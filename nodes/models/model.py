@@ -195,13 +195,13 @@ class FittedModel:
             "learner": estimator_data,
             "files": file_hashes(folder),
         }
+        # Only where there are some: other models keep the bytes that they have always had.
+        if self.validation:
+            data["validation"] = dict(self.validation)
         if self.decision is not None:
             data["decision"] = self.decision.to_json()
         if self.calibration is not None:
             data["calibration"] = self.calibration.to_json()
-        # Only where there are some: other models keep the bytes that they have always had.
-        if self.validation:
-            data["validation"] = dict(self.validation)
         # Sorted keys and a fixed layout: the same model must give the same bytes.
         text = json.dumps(data, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False)
         (folder / FILE).write_text(text + "\n", encoding="utf-8", newline="\n")

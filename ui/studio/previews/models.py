@@ -50,10 +50,10 @@ def show_model(output: Artifact, store: Store, key: str) -> None:
         f"trained on {counted(info['train_rows'], 'row')}",
         size(output.size),
     )
-    for sentence in decision_texts(info):
-        st.caption(plain(sentence))
     if info.get("validation"):
         facts(validation_text(info["validation"]))
+    for sentence in decision_texts(info):
+        st.caption(plain(sentence))
     show_inside(folder, info, key)
 
 
