@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 
 from engine.errors import BadInput
-from engine.export_python import step_call
+from engine.export_python import Snippet, Variables, changed_params, statement
 from engine.node_types import Columns, NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.values import Report, Table
 from nodes.data.columns import HOW_TO_TARGET
@@ -148,6 +148,18 @@ def report(model: FittedModel, found: PermutationImportance, rows: int) -> Repor
     return Report("permutation-importance", "Permutation importance", headline, columns, data)
 
 
+def python(params: PermutationImportanceParams, names: Variables) -> Snippet:
+    """Return the node as lines of a Python script that measure and print the columns."""
+    found, inputs = names.outputs["report"], (names.inputs["model"], names.inputs["table"])
+    return Snippet(
+        [
+            *statement(found, "steps.permutation_importance", *inputs, **changed_params(params)),
+            *statement("", "steps.tell", str(found), found),
+        ],
+        ["from nodes import steps"],
+    )
+
+
 NODE = NodeType(
     name="permutation-importance",
     title="Permutation importance",
@@ -156,7 +168,7 @@ NODE = NodeType(
     version=1,
     params=PermutationImportanceParams,
     run=run,
-    python=step_call("nodes.steps.permutation_importance"),
+    python=python,
     inputs=(Port("model", "model", "Model"), Port("table", "table", "Test rows")),
     outputs=(Port("report", "report", "Importances"),),
     output_columns=columns,

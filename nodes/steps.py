@@ -368,7 +368,7 @@ def _kept_names(rows: TrainingRows, kept: Sequence[bool] | np.ndarray) -> set[st
 
 
 def tell(name: str, report: Report) -> None:
-    """Print the headline of a report, and the rows of a comparison."""
+    """Print the headline of a report, and the rows of a comparison or of importances."""
     print(f"{name}: {report.title}")
     for measure, value in report.headline.items():
         if isinstance(value, float):
@@ -379,6 +379,9 @@ def tell(name: str, report: Report) -> None:
     if report.kind == "comparison":
         for row in report.rows:
             print(f"  {row['rank']}. {row['name']}: {row.get(str(report.headline['metric']))}")
+    elif report.kind == "permutation-importance":
+        for row in report.rows:
+            print(f"  {row['column']}: {row['drop']!r} ({row['low']!r} to {row['high']!r})")
 
 
 # Files
