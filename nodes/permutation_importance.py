@@ -139,7 +139,7 @@ def report(model: FittedModel, found: PermutationImportance, rows: int) -> Repor
     needed = sum(row["low"] > 0 for row in columns)
     headline: dict[str, float | int | str | None] = {
         "columns": len(columns),
-        "columns needed": needed,
+        "needed": needed,
         "metric": found.metric,
         "value": found.score,
         "rows": rows,

@@ -283,7 +283,7 @@ def assert_same_figures(printed: dict[str, dict[str, str]], reports: dict[str, R
     judged = {
         name: report
         for name, report in reports.items()
-        if report.kind in ("evaluation", "comparison")
+        if report.kind in ("evaluation", "comparison", "permutation-importance")
     }
     for name, report in judged.items():
         stem = name.replace("-", "_")

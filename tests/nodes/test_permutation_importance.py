@@ -43,7 +43,7 @@ def test_columns_come_by_what_they_cost_with_an_interval(ctx: NodeContext, model
     assert drops == sorted(drops, reverse=True)
     assert all(row["low"] <= row["drop"] <= row["high"] for row in report.rows)
     assert report.headline["rows"] == 200 and report.data["repeats"] == 4
-    assert report.headline["columns needed"] == sum(row["low"] > 0 for row in report.rows) > 0
+    assert report.headline["needed"] == sum(row["low"] > 0 for row in report.rows) > 0
 
 
 def test_a_large_table_is_sampled_and_the_seed_decides(ctx: NodeContext, model: Folder) -> None:

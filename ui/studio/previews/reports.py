@@ -470,7 +470,7 @@ def main_figure(report: Report) -> ReportLine:
     if report.kind == "threshold" and figures.get("threshold") is not None:
         return ReportLine(f"{figures['threshold']:.4g}", metric_title("threshold"))
     if report.kind == "permutation-importance":
-        needed = f"{figures['columns needed']:,} of {figures['columns']:,}"
+        needed = f"{figures['needed']:,} of {figures['columns']:,}"
         return ReportLine(needed, "Columns needed")
     metric_name = headline_metric(figures) if report.kind == "evaluation" else None
     if metric_name is None:
