@@ -159,9 +159,9 @@ METRIC_INFO: Mapping[str, MetricInfo] = {
     "f1": MetricInfo(
         "F1",
         "Harmonic mean of precision and recall: high only if both are. 1 is perfect. "
-        "It depends on the threshold: the one set in Evaluate, or else the one with the "
-        "highest F1 on these rows. Predicted classes are the most probable ones, without a "
-        "threshold. With several classes F1 is the mean over them.",
+        "It depends on the threshold: the one set in Evaluate, or saved with the model, or else "
+        "the one with the highest F1 on these rows, which is optimistic. With several classes F1 "
+        "is the mean over them.",
     ),
     "average_precision": MetricInfo(
         "Average precision",
@@ -230,12 +230,17 @@ def format_metric(name: str, value: Any) -> str:
 def title_among(evaluations: Iterable[Mapping[str, Any]], metric: str) -> str:
     """Return the title of a metric for these evaluations.
 
-    F1 is at a threshold for two classes, and a mean over the classes for more.
+    F1 is at a threshold for two classes, and a mean over the classes for more. It is optimistic at
+    a threshold that was chosen on the evaluated rows, which ``threshold_rule`` says.
     """
     if metric == "f1":
-        has_threshold = {
-            each.get("threshold") is not None for each in evaluations if each.get("f1") is not None
-        }
+        with_f1 = [each for each in evaluations if each.get("f1") is not None]
+        has_threshold = {each.get("threshold") is not None for each in with_f1}
+        is_optimistic = {bool(each.get("threshold_rule")) for each in with_f1}
+        if is_optimistic == {True}:
+            return "Best F1 (optimistic)"
+        if True in is_optimistic:
+            return "F1 (partly optimistic)"
         if len(has_threshold) == 1:
             return "F1 at threshold" if has_threshold.pop() else "Mean F1"
     return metric_title(metric)

@@ -574,5 +574,4 @@ NODE = training_node(
     fit=fit,
     python=python,
     imports=("lightgbm", "deepforest.presets"),
-    validates=True,
 )

@@ -24,6 +24,8 @@ from deepforest.arithmetic import class_probabilities, row_products
 from deepforest.contributions import score_contributions, through_softmax
 from deepforest.lightgbm_text import trees_only
 
+EARLY_STOPPING = 20
+"""Rounds of boosting without a lower loss on validation rows, after which training ends."""
 LEAF = -1
 ROUNDING = 1e-6
 """How far the class shares of a stored leaf may be from adding up to 1."""
@@ -115,11 +117,15 @@ class BoostedTrees(_MostProbable, BaseEstimator):  # type: ignore[misc]
         sample_weight: np.ndarray | None = None,
         categorical_feature: Sequence[int] = (),
         callbacks: Sequence[Callable[[Any], None]] = (),
+        validation: Sequence[np.ndarray] | None = None,
     ) -> Self:
         """Grow one tree per class in each round (one tree for two classes).
 
         ``y`` holds class numbers 0, 1, … ``categorical_feature`` lists the matrix columns that hold
-        category numbers. LightGBM calls each callback after a round; it may raise to stop.
+        category numbers. LightGBM calls each callback after a round; it may raise to stop. With
+        ``validation`` (matrix, class numbers, perhaps weights), training ends when the log loss on
+        these rows has not fallen for ``EARLY_STOPPING`` rounds, and the rounds up to the lowest are
+        kept.
         """
         import lightgbm
 
@@ -128,9 +134,14 @@ class BoostedTrees(_MostProbable, BaseEstimator):  # type: ignore[misc]
         data = lightgbm.Dataset(
             X, y, weight=sample_weight, categorical_feature=categories, params=settings
         )
-        trained = lightgbm.train(
-            settings, data, num_boost_round=self.n_estimators, callbacks=list(callbacks)
-        )
+        more: dict[str, Any] = {"callbacks": list(callbacks)}
+        if validation is not None:
+            matrix, labels, *weights = validation
+            weight = weights[0] if weights else None
+            more["valid_sets"] = [lightgbm.Dataset(matrix, labels, weight=weight, reference=data)]
+            more["callbacks"].append(lightgbm.early_stopping(EARLY_STOPPING, verbose=False))
+        trained = lightgbm.train(settings, data, num_boost_round=self.n_estimators, **more)
+        # The text has the rounds up to the best one, if they were counted.
         return self.read_text(trained.model_to_string())
 
     def read_text(self, text: str) -> Self:

@@ -32,6 +32,7 @@ from engine.sweeps import param_title
 from engine.text import clock, counted, readable
 from engine.values import Report
 from nodes.data.row_identity import same_rows
+from nodes.models.ranking import RowParts, rows_text
 from ui.studio.inspect.forest_source import FOREST, INSPECTION
 from ui.studio.plots.style import number
 from ui.studio.screen_text import time_of_day
@@ -91,10 +92,9 @@ class EvaluationFigures:
             return True
         return same_rows(self.test_rows, other.test_rows)
 
-    @property
-    def data_words(self) -> str:
+    def data_words(self, kind: str = "test rows") -> str:
         """Return the evaluated rows in words: ``594 test rows, 10 classes``."""
-        rows = counted(self.rows, "test row")
+        rows = counted(self.rows, kind.removesuffix("s"))
         if self.positive is not None:
             return f"{rows}, positive class {self.positive}"
         return f"{rows}, {counted(len(self.classes), 'class', 'classes')}"
@@ -140,6 +140,8 @@ class Line:
     """The same result in other runs that did not fail."""
     failed: bool = False
     """Whether its run failed after it."""
+    rows: str = "test rows"
+    """The evaluated rows in words; the test rows, unless the pipeline says another part."""
 
     @property
     def key(self) -> str:
@@ -192,7 +194,9 @@ class SameRows(NamedTuple):
     @property
     def title(self) -> str:
         """Return the rows in words: ``A: 594 test rows, 10 classes``."""
-        return f"{self.letter}: {self.lines[0].evaluation.data_words}"
+        kinds = {line.rows for line in self.lines}
+        kind = kinds.pop() if len(kinds) == 1 else "rows"
+        return f"{self.letter}: {self.lines[0].evaluation.data_words(kind)}"
 
 
 def groups_of(lines: Iterable[Line]) -> list[SameRows]:
@@ -366,7 +370,8 @@ class Evaluations:
 
     def _read(self, row: RunRow) -> list[Line]:
         """Return the lines of a run from its reports."""
-        state = self._runs.results(row)
+        state, planned = self._runs.results(row), self._runs.planned_pipeline(row)
+        rows = RowParts(planned.pipeline, self._runs.catalog) if planned else None
         lines = []
         for name, node in state.nodes.items():
             for output in node.outputs.values():
@@ -376,7 +381,9 @@ class Evaluations:
                 if artifact.digest in self._damaged:
                     self.damaged.add(row.id)
                 if evaluation:
-                    lines.append(self._line(row, state, name, artifact, evaluation))
+                    line = self._line(row, state, name, artifact, evaluation)
+                    parts = rows.evaluated(name) if rows else ()
+                    lines.append(replace(line, rows=rows_text(parts)) if parts else line)
         return lines
 
     def _line(

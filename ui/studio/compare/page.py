@@ -388,7 +388,7 @@ def _columns(
     config["changed"] = None
     if any(changed.values()):
         help_text = "What differs from the oldest run of this pipeline in the table."
-        config["changed"] = text("Changed", width="medium", help=help_text)
+        config["changed"] = text("Changed", width="large", help=help_text)
     # Without repeats the column would be empty: None hides it.
     config["runs"] = None
     if any(line.repeats for line in lines):

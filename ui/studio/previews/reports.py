@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -24,8 +24,10 @@ from engine.run_summaries import RunSummary
 from engine.store import Artifact, Store
 from engine.text import counted, size
 from engine.values import Report
+from nodes.evaluate import per_class
 from nodes.models.uncertainty import difference_text, interval_text
 from ui.studio import plots
+from ui.studio.previews import thresholds
 from ui.studio.screen_text import plain
 from ui.studio.widgets import (
     chart,
@@ -39,6 +41,12 @@ from ui.studio.widgets import (
     tiles,
 )
 
+BY_THRESHOLD = ("accuracy", "balanced_accuracy", "f1", "threshold")
+"""Metrics of an evaluation that a slider changes."""
+OPTIMISTIC = (
+    " Optimistic: the threshold was chosen so that F1 is highest on these rows, so that F1 is "
+    "slightly too high."
+)
 AGAINST = (
     "The difference to the first line on the same rows, with its 95 % interval. "
     "A tie: the interval contains 0."
@@ -46,7 +54,7 @@ AGAINST = (
 MOST_NAMES = 4
 """Names of tied models in a sentence."""
 SCORES = {"precision": "Precision", "recall": "Recall", "f1": "F1"}
-"""Scores in the table of classes; they do not depend on a threshold."""
+"""Scores in the table of classes."""
 
 
 class Maker(NamedTuple):
@@ -54,6 +62,8 @@ class Maker(NamedTuple):
 
     node: str = ""
     names: Mapping[str, str] = {}
+    rows: str = ""
+    """The rows that it evaluates or compares on, in words: ``test rows``."""
 
     @property
     def name(self) -> str:
@@ -69,6 +79,8 @@ def show_report(output: Artifact, store: Store, key: str, maker: Maker) -> None:
     A kind that only a plug-in knows is shown as plain rows.
     """
     report = named_report(opened(output, store), maker.node, maker.names)
+    if report.kind == "comparison" and maker.rows:
+        report = replace(report, data={**report.data, "ranked_on": maker.rows})
     KINDS.get(report.kind, _any)(report, key)
     downloads(report.kind, report.rows, asdict(report), key)
 
@@ -85,11 +97,29 @@ def _evaluation(report: Report, key: str) -> None:
     )
     tiles(_metric_tiles(report), _intervals(report))
     _about_intervals(report)
+    if data.get("thresholds"):
+        _at_threshold(report, thresholds.draw_slider(report, key), key)
+        return
     draw_tabs(
         {
             "Curves": lambda: _curves(data["curves"], key),
             "Confusion": lambda: _confusion(report, key),
-            "Classes": lambda: _classes(report, key),
+            "Classes": lambda: _classes(report.rows, key),
+        },
+        key,
+    )
+
+
+def _at_threshold(report: Report, chosen: thresholds.ChosenThreshold, key: str) -> None:
+    """Draw the plots and tables of an evaluation at the threshold of its slider."""
+    labels = report.data["confusion"]["labels"]
+    draw_tabs(
+        {
+            "Curves": lambda: _curves(report.data["curves"], key, chosen),
+            "Confusion": lambda: _confusion_at(labels, chosen, key),
+            "Gain and lift": lambda: thresholds.draw_gain(chosen, key),
+            "Money": lambda: thresholds.draw_money(chosen, f"{key}-money"),
+            "Classes": lambda: _classes(per_class(chosen.matrix, labels), key),
         },
         key,
     )
@@ -99,13 +129,14 @@ def _metric_tiles(report: Report) -> list[tuple[str, str, str]]:
     """Return the metrics that have a value as tiles, the most important first."""
     first = headline_metric(report.headline)
     known = [name for name in METRIC_INFO if report.headline.get(name) is not None]
+    if report.data.get("thresholds"):
+        # These are drawn below the slider, for the threshold that it has.
+        known = [name for name in known if name not in BY_THRESHOLD]
     # A stable sort: the others stay in the order of their importance.
     order = sorted(known, key=lambda name: name != first)
     more = {}
     if report.data.get("threshold_rule") == "best F1":
-        more["threshold"] = (
-            " It was chosen so that F1 is highest on these rows; F1 is therefore slightly too high."
-        )
+        more["f1"] = more["threshold"] = OPTIMISTIC
     return [
         metric_tile(title_in(report, name), name, report.headline[name], more.get(name, ""))
         for name in order
@@ -149,16 +180,32 @@ def _confusion(report: Report, key: str) -> None:
         st.caption(f"Rows with a probability of {threshold:.4g} or more count as positive.")
 
 
-def _curves(curves: list[dict[str, Any]], key: str) -> None:
-    """Draw the ROC and the precision-recall curves side by side."""
-    roc, precision_recall = st.columns(2)
-    with roc:
-        chart(plots.roc_curves(curves), f"{key}-roc")
-    with precision_recall:
-        chart(plots.precision_recall_curves(curves), f"{key}-pr")
+def _confusion_at(labels: Sequence[str], chosen: thresholds.ChosenThreshold, key: str) -> None:
+    """Draw the confusion matrix at a threshold."""
+    chart(plots.confusion_matrix(labels, chosen.matrix), f"{key}-confusion")
+    st.caption(
+        f"Rows with a probability of {chosen.threshold:.4g} or more count as positive. "
+        "The colour shows the share of the rows of the actual class."
+    )
 
 
-def _classes(report: Report, key: str) -> None:
+def _curves(
+    curves: list[dict[str, Any]], key: str, chosen: thresholds.ChosenThreshold | None = None
+) -> None:
+    """Draw the ROC and the precision-recall curves side by side, with marks at a threshold."""
+    roc, precision_recall = plots.roc_curves(curves), plots.precision_recall_curves(curves)
+    if chosen is not None:
+        recall = chosen.value("recall")
+        plots.add_mark(roc, chosen.false_positive_rate, recall, chosen.label)
+        plots.add_mark(precision_recall, recall, chosen.value("precision"), chosen.label)
+    left, right = st.columns(2)
+    with left:
+        chart(roc, f"{key}-roc")
+    with right:
+        chart(precision_recall, f"{key}-pr")
+
+
+def _classes(rows: list[dict[str, Any]], key: str) -> None:
     """Draw precision, recall and F1 of each class as a table and a plot."""
     titles: dict[str, Any] = {
         "class": "Class",
@@ -171,14 +218,14 @@ def _classes(report: Report, key: str) -> None:
         name: st.column_config.NumberColumn(title, format="percent")
         for name, title in SCORES.items()
     }
-    grid(report.rows, f"{key}-classes", column_config=titles | shares)
-    chart(plots.class_scores(report.rows), f"{key}-scores")
+    grid(rows, f"{key}-classes", column_config=titles | shares)
+    chart(plots.class_scores(rows), f"{key}-scores")
 
 
 def _comparison(report: Report, key: str) -> None:
     """Draw a comparison: the best model, the leaderboard, bars and curves."""
     best, metric = report.headline, str(report.data.get("metric") or "auc")
-    facts(counted(len(report.rows), "model"), f"ranked by {title_in(report, metric)}")
+    facts(counted(len(report.rows), "model"), *ranking_facts(report, metric))
     if best.get("best") and best.get("value") is not None:
         figure = f"{title_in(report, metric)} {format_metric(metric, best['value'])}"
         names = [str(best["best"])] + [str(row["name"]) for row in report.rows if row.get("tie")]
@@ -199,6 +246,22 @@ def _comparison(report: Report, key: str) -> None:
         },
         key,
     )
+
+
+def ranking_facts(report: Report, metric: str) -> list[str]:
+    """Return what ranks the models, as far as it is known.
+
+    It is ``ranked by AUC on test rows``, or ``ranked by AUC`` and ``chosen on 320 validation
+    rows``.
+    """
+    rows = str(report.data.get("ranked_on") or "rows")
+    ranked = f"ranked by {title_in(report, metric)}"
+    match report.data.get("chosen_on"):
+        case {"rows": int() as count, "folds": int() as folds}:
+            return [ranked, f"chosen by {folds}-fold cross-validation of {count:,} {rows}"]
+        case {"rows": int() as count}:
+            return [ranked, f"chosen on {count:,} {rows}"]
+    return [ranked if rows == "rows" else f"{ranked} on {rows}"]
 
 
 def _compared(report: Report) -> list[str]:
@@ -326,6 +389,7 @@ KINDS = {
     "evaluation": _evaluation,
     "comparison": _comparison,
     "feature-selection": _feature_selection,
+    "threshold": thresholds.show_choice,
 }
 
 
@@ -378,7 +442,7 @@ class ReportLine(NamedTuple):
 
     @property
     def line(self) -> str:
-        """Return all of it in one line: ``AUC 0.925: MART``; the figure is not cut off."""
+        """Return all of it in one line, the figure first: ``AUC 0.925: MART``."""
         figure = f"{self.metric} {self.figure}".strip()
         return f"{figure}: {self.tie or self.best}" if self.best else figure
 
@@ -396,6 +460,8 @@ def main_figure(report: Report) -> ReportLine:
         figure = format_metric(metric, value)
         tied = int(figures.get("tied") or 0)
         return ReportLine(figure, title_in(report, metric), best, str(nodes[0]), tied)
+    if report.kind == "threshold" and figures.get("threshold") is not None:
+        return ReportLine(f"{figures['threshold']:.4g}", metric_title("threshold"))
     metric_name = headline_metric(figures) if report.kind == "evaluation" else None
     if metric_name is None:
         return ReportLine()
