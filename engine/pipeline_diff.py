@@ -10,14 +10,14 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from engine.node_types import FORM, NodeType, NodeTypes, node_title
 from engine.pipeline import Node, NodeSettings, Pipeline, Range, Sweep
-from engine.sweeps import Choice, models_in, param_label
+from engine.sweeps import models_in, param_label
 from engine.text import readable
 
 ABSENT, PRESENT, UNSET = "missing", "present", "–"
@@ -30,21 +30,33 @@ Match = dict[str, str]
 """The nodes that are compared with each other, by the key of their pipeline."""
 
 Words = Callable[[str], str]
+Presets = Callable[[Node], Mapping[str, Any]]
+
+
+def no_preset(node: Node) -> Mapping[str, Any]:
+    """Return the values that a preset gives the parameters of a node: none."""
+    return {}
 
 
 def changes(
-    pipelines: Mapping[str, Pipeline], catalog: NodeTypes, *, source_title: Words = str
+    pipelines: Mapping[str, Pipeline],
+    catalog: NodeTypes,
+    *,
+    source_title: Words = str,
+    preset: Presets = no_preset,
 ) -> list[dict[str, str]]:
     """Return one row for each difference, with one column for each key of ``pipelines``.
 
     A row has the keys ``Node`` and ``Setting`` and one for each pipeline, all of them texts for a
     table. Nodes are compared that have the same label or the same place among their neighbours;
-    their ids do not count. Positions on the canvas, notes and groups do not count either.
+    their ids do not count. Positions on the canvas, notes and groups do not count either. Values
+    are those that count in a run: where nothing is set, that of the preset, else the default.
 
     Parameters
     ----------
     pipelines : by the title of their column
     source_title : returns how the screen names what a node loads
+    preset : returns the values of a node's preset, by the names of its parameters
     """
     matches = list(_matches(pipelines))
     titles = _titles(matches, pipelines, catalog)
@@ -63,6 +75,11 @@ def changes(
             key: _Reader(pipelines[key], name, named[key], catalog, source_title)
             for key, name in match.items()
         }
+        written = {name for reader in readers.values() for name in reader.node.params}
+        for reader in readers.values():
+            # A preset gives many values. One that no pipeline sets is not a change of its own.
+            values = preset(reader.node)
+            reader.preset = {name: values[name] for name in values if name in written}
         for setting, values in _differences(readers):
             absent = dict.fromkeys(pipelines, ABSENT)
             rows.append({"Node": title, "Setting": setting, **absent, **values})
@@ -214,6 +231,8 @@ class _Reader:
         self.node: Node = pipeline.nodes[name]
         self.node_type: NodeType | None = catalog.get(self.node.type)
         self.source_title = source_title
+        self.preset: Mapping[str, Any] = {}
+        """Values of parameters that are not set."""
 
     def settings(self) -> Settings:
         """Return everything that is set, with type and inputs."""
@@ -222,14 +241,27 @@ class _Reader:
 
     def own_settings(self) -> Settings:
         """Return parameters, limits, bypass and sweep, as far as they are set."""
-        settings = dict(self._flat(self.node.params, ""))
+        settings = dict(self._flat({**self.preset, **self.node.params}, ""))
         for limit, value in self.node.settings.model_dump(exclude_defaults=True).items():
             settings[limit] = _text(value)
         if self.node.bypass:
             settings["bypass"] = "yes"
         if self.node.sweep:
-            settings["sweep"] = _sweep_text(self.node.sweep, self.node_type)
+            settings["sweep"] = self._sweep_text(self.node.sweep)
         return settings
+
+    def _sweep_text(self, sweep: Sweep) -> str:
+        """Return a sweep in a line: ``γ: 0.5, 0.9; μ: 1 to 4; 10 drawn``."""
+        parts = []
+        for name, choice in {**sweep.grid, **sweep.random}.items():
+            if isinstance(choice, Range):
+                text = f"{choice.start:g} to {choice.end:g}"
+            else:
+                text = ", ".join(self._value(name, value) for value in choice)
+            parts.append(f"{param_label(name, self.node_type)}: {text}")
+        if sweep.random:
+            parts.append(f"{sweep.trials} drawn")
+        return readable("; ".join(parts), LONGEST_VALUE)
 
     def _inputs(self) -> Settings:
         """Return what each input reads, by the titles of nodes and outputs."""
@@ -263,27 +295,63 @@ class _Reader:
         reads_source = self.node_type is not None and self.node_type.source_columns is not None
         if path == "source" and reads_source and isinstance(value, str):
             return readable(self.source_title(value), LONGEST_VALUE)
+        return self._in_words(path, value)
+
+    def _in_words(self, path: str, value: object) -> str:
+        """Return a value of a parameter; a choice in the words of its field."""
+        if isinstance(value, list) and value:
+            return readable(", ".join(self._in_words(path, each) for each in value), LONGEST_VALUE)
         for field in self._fields(path):
             extra = field.json_schema_extra
             hint = extra.get(FORM) if isinstance(extra, dict) else None
             words = hint.get("words") if isinstance(hint, dict) else None
             if isinstance(words, dict) and isinstance(value, str) and value in words:
                 return str(words[value])
+            if isinstance(value, str) and value in _choices_in(field.annotation):
+                return value.replace("_", " ")
         return _text(value)
 
     def default(self, setting: str) -> str:
         """Return the default of a setting that is not set.
 
         So a default that one pipeline writes out is not a difference. A default that is a list or
-        an object is shown as not set.
+        an object is shown as not set, and so is all of a learner that does not exist.
         """
+        if setting == "bypass":
+            return "no"
+        *holder, name = setting.split(".")
         fields = self._fields(setting)
-        # Whether a learner exists is a setting; the defaults of a missing one are not.
-        if not fields or "." in setting:
+        if holder:
+            models = self._models_at(holder)
+            fields = [model.model_fields[name] for model in models if name in model.model_fields]
+        if not fields:
             return UNSET
         value = fields[0].get_default(call_default_factory=True, validated_data={})
         is_plain = isinstance(value, str | int | float | bool)
         return self._value(setting, value) if is_plain else UNSET
+
+    def _models_at(self, steps: list[str]) -> list[type[BaseModel]]:
+        """Return the model of the object at this path, by its kind; empty if there is no object."""
+        value: Any = {**self.preset, **self.node.params}
+        for step in steps:
+            if isinstance(value, list) and step.isdecimal() and int(step) < len(value):
+                value = value[int(step)]
+            elif isinstance(value, Mapping) and step in value:
+                value = value[step]
+            else:
+                return []
+        if not isinstance(value, Mapping):
+            return []
+        fields = self._fields(".".join(steps))
+        models = [model for field in fields for model in models_in(field.annotation)]
+        if "kind" not in value:
+            return models
+        return [
+            model
+            for model in models
+            if "kind" in model.model_fields
+            and value["kind"] in _choices_in(model.model_fields["kind"].annotation)
+        ]
 
     def title(self, setting: str) -> str:
         """Return the title of a setting in the form; its name, if no form has it."""
@@ -320,6 +388,13 @@ class _Reader:
         return fields
 
 
+def _choices_in(annotation: Any) -> list[Any]:
+    """Return the values that a type such as ``Literal["a", "b"] | None`` lists."""
+    if get_origin(annotation) is Literal:
+        return list(get_args(annotation))
+    return [choice for part in get_args(annotation) for choice in _choices_in(part)]
+
+
 def _text(value: object) -> str:
     """Return a value as a table shows it."""
     match value:
@@ -329,25 +404,11 @@ def _text(value: object) -> str:
             text = "none"
         case str():
             text = value
+        case float():
+            # As a person writes it: 0.3 for 0.1 + 0.2.
+            text = f"{value:.10g}"
         case list() if value and not any(isinstance(each, list | dict) for each in value):
             text = ", ".join(map(_text, value))
         case _:
             text = json.dumps(value, ensure_ascii=False)
     return readable(text, LONGEST_VALUE)
-
-
-def _sweep_text(sweep: Sweep, node_type: NodeType | None) -> str:
-    """Return a sweep in a line: ``γ: 0.5, 0.9; μ: 1 to 4; 10 drawn``."""
-    parts = []
-    for name, choice in {**sweep.grid, **sweep.random}.items():
-        parts.append(f"{param_label(name, node_type)}: {_choice_text(choice)}")
-    if sweep.random:
-        parts.append(f"{sweep.trials} drawn")
-    return readable("; ".join(parts), LONGEST_VALUE)
-
-
-def _choice_text(choice: Choice) -> str:
-    """Return the values that a sweep tries: a range, or a list."""
-    if isinstance(choice, Range):
-        return f"{choice.start:g} to {choice.end:g}"
-    return ", ".join(map(_text, choice))

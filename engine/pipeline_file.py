@@ -341,6 +341,7 @@ _TEXTS = {
     "port": "this is not a port; write it as 'node.port'",
     "invalid-json-value": _NOT_JSON,
     "unstorable": _NOT_JSON,
+    "string_pattern_mismatch": "this must be one line without tabs or other control characters",
 }
 
 

@@ -9,6 +9,7 @@
       tmp/          being written                    checkpoints/       half-done nodes, by key
       runs/ID/      lock and logs of one run         sylva.db           runs and events
       settings.json what pipelines may read from other machines
+      services/     models that the studio serves
 """
 
 from __future__ import annotations

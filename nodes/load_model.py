@@ -23,16 +23,17 @@ from engine.node_types import NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.workspace import Files, Workspace
 from nodes.models.model import CARD, FILE, describe_model, is_regular_file, load_model, model_files
 from nodes.models.registry import Registry
-from nodes.save_model import NAME
+from nodes.models.versions import REFERENCE
 
 
 class LoadModelParams(NodeParams):
-    """Choose the model by its name."""
+    """Choose the model by its name, or a version of it."""
 
     name: str = Field(
-        pattern=NAME,
+        pattern=REFERENCE,
         title="Model",
-        description="Name of a model that a Save model node saved in the workspace.",
+        description="Name of a saved model of the workspace, for the version in use. A number "
+        "names another version, such as fraud@2.",
         json_schema_extra=form_hint(choose="model"),
     )
 

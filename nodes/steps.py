@@ -204,7 +204,10 @@ def model(rows: TrainingRows, estimator: Any) -> FittedModel:
 
 
 def load_model(name: str) -> FittedModel:
-    """Return a model of the workspace by its name; raise ``BadInput`` if it does not exist."""
+    """Return a model of the workspace; raise ``BadInput`` if it does not exist.
+
+    The name alone means the version in use; ``fraud@2`` is another version.
+    """
     with tempfile.TemporaryDirectory() as folder:
         # A copy, so that the model may be replaced in the workspace meanwhile.
         _outputs("load_model", {}, {"name": name})["model"].save(Path(folder))
@@ -319,7 +322,8 @@ def save_table(table: Table | Predictions, **params: Any) -> Report:
 def save_model(trained: FittedModel, **params: Any) -> Report:
     """Save a model under a name in the workspace, with a card that says when a script saved it.
 
-    ``params`` are ``name`` and ``if_exists``: ``replace`` (the default) or ``error``.
+    ``params`` are ``name``, ``note`` and ``if_exists``: ``replace`` (the default: use the new
+    version), ``add`` or ``error``.
     """
     with tempfile.TemporaryDirectory() as folder:
         trained.save(Path(folder))

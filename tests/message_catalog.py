@@ -21,7 +21,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-PACKAGES = ("deepforest", "engine", "nodes", "ui")
+PACKAGES = ("deepforest", "engine", "nodes", "sylva", "ui")
 SCRIPTS = (
     "ui/studio/canvas/frontend/src/**/*.js",
     "ui/studio/canvas/frontend/src/**/*.jsx",

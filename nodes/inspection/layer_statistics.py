@@ -20,6 +20,7 @@ from deepforest.margins import margins
 from deepforest.metrics import Metric
 from deepforest.records import MARGIN_BINS, MarginRecord
 from engine.node_types import NodeContext
+from engine.text import counted
 from engine.values import Table
 from nodes.models.model import FittedModel, with_threads
 
@@ -187,13 +188,13 @@ def compute_statistics(
                 f"{work.ranking.title} of {owner} is left out: the scores of so many rows need too "
                 "much memory."
             )
-    ctx.progress(0.0, f"{len(truth):,} rows through {work.depth} layers")
+    way = f"{counted(len(truth), 'row')} through {counted(work.depth, 'layer')}"
+    ctx.progress(0.0, way)
     # Sums are added in the order of the blocks: in another order they would round differently.
     blocks = ctx.executor.map(work.process_block, work.starts)
     for start, block_sums in zip(work.starts, blocks, strict=True):
         done = min(start + work.step, len(truth))
-        text = f"{done:,} of {len(truth):,} rows through {work.depth} layers"
-        ctx.progress(share * done / len(truth), text)
+        ctx.progress(share * done / len(truth), f"{done:,} of {way}")
         for total, sums in zip(result.layer_sums, block_sums, strict=True):
             total.add(sums)
     return result

@@ -33,6 +33,7 @@ from nodes.models.kinds import ModelKind, Precision, kind_named
 if TYPE_CHECKING:
     import numpy as np
 
+    from nodes.models.drift import TrainingSummary
     from nodes.models.encoder import TableEncoder
 
 FORMAT, VERSION = "sylva-model", 1
@@ -72,6 +73,8 @@ class FittedModel:
     train_rows: int
     class_weights: Mapping[str, float]
     """Weight of a row of each class, before weights were scaled to 1 on average; empty if equal."""
+    summary: TrainingSummary | None = None
+    """Counts of the training rows by column, which scored rows are compared with."""
 
     @property
     def task(self) -> Task:
@@ -171,6 +174,8 @@ class FittedModel:
     def save(self, folder: Path) -> None:
         """Write everything into an empty folder; ``model.json`` comes last, with all hashes."""
         estimator_data = self.kind.save(self.estimator, folder)
+        if self.summary is not None:
+            self.summary.save(folder)
         data = {
             "format": FORMAT,
             "version": VERSION,
@@ -209,6 +214,7 @@ def load_model(folder: Path) -> FittedModel:
     Raise ``BadInput`` if the folder is damaged, holds something else, or was written by a newer
     version.
     """
+    from nodes.models.drift import read_summary
     from nodes.models.encoder import TableEncoder
 
     # The order matters: nothing is opened before all files are known to be regular files.
@@ -238,6 +244,7 @@ def load_model(folder: Path) -> FittedModel:
             params=data["params"],
             train_rows=data["train_rows"],
             class_weights=data["class_weights"],
+            summary=read_summary(folder, encoder),
         )
 
 

@@ -11,26 +11,23 @@ that it outlives the run.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 from engine.errors import SylvaError
 from engine.graph import PipelineGraph
 from engine.workspace import Workspace
 from nodes.load_data import NODE as LOAD
-from nodes.models.model import CARD, FILE, is_regular_file
+from nodes.models.model import FILE
+from nodes.models.versions import card_data, save_card_data
 
 if TYPE_CHECKING:
     from engine.pipeline import Pipeline, PortRef
     from engine.run_state import RunState
 
-MAX_CARD_BYTES = 1 << 20
-"""A larger file is not a card."""
 FOREST, INSPECTION = "deep-forest", "inspect-layers"
 
 
@@ -70,6 +67,8 @@ class Card:
     evaluations: tuple[EvaluationSummary, ...] = ()
     script: bool = False
     """Whether a script saved it, outside of any run."""
+    imported: str = ""
+    """The file that it was imported from; its run is not in this workspace then."""
 
     @property
     def metrics(self) -> Mapping[str, float | int | str | None]:
@@ -90,10 +89,9 @@ def saved_at(folder: Path) -> float:
 
     Without a card, it is when ``model.json`` was changed last; 0 without both.
     """
-    with suppress(OSError, ValueError):
-        seconds = _read_json(folder / CARD).get("saved")
-        if isinstance(seconds, int | float):
-            return float(seconds)
+    seconds = card_data(folder).get("saved")
+    if isinstance(seconds, int | float):
+        return float(seconds)
     with suppress(OSError):
         return (folder / FILE).stat().st_mtime
     return 0.0
@@ -105,7 +103,11 @@ def read_card(workspace: Workspace, folder: Path) -> Card:
     A card that is complete is read from the model's folder. Otherwise it is made from the log of
     the run, and saved if the run is done.
     """
-    data = _read_json(folder / CARD)
+    data = card_data(folder)
+    imported = data.get("imported")
+    if isinstance(imported, str) and imported:
+        card = _saved_card(data, "", "") or Card()
+        return replace(card, run=None, node=None, pipeline_id=None, imported=imported)
     match data:
         case {"run": str() as run, "node": str() as node}:
             saved = _saved_card(data, run, node)
@@ -114,18 +116,6 @@ def read_card(workspace: Workspace, folder: Path) -> Card:
                 return _card_of_run(workspace, folder, data, known, is_complete=saved is not None)
             return known
     return Card(script=data.get("script") is True)
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    """Return what a card says; empty if it cannot be read.
-
-    The file may have come with a model from elsewhere, so nothing in it is trusted.
-    """
-    with suppress(OSError, ValueError, RecursionError):
-        if is_regular_file(path) and path.stat().st_size <= MAX_CARD_BYTES:
-            data = json.loads(path.read_text(encoding="utf-8"))
-            return data if isinstance(data, dict) else {}
-    return {}
 
 
 # Cards that were saved. The key "judged" is that of the file.
@@ -182,12 +172,8 @@ def _save_card(folder: Path, data: dict[str, Any], card: Card) -> None:
     """
     content = asdict(card)
     content["judged"] = content.pop("evaluations")
-    # Not inside the folder: a reader of the model would take an unknown file for damage.
-    temporary = folder.with_name(f".{folder.name}.{uuid4().hex[:8]}.unfinished")
     with suppress(OSError, ValueError):
-        text = json.dumps({**data, "card": content}, allow_nan=False)
-        temporary.write_text(text + "\n", encoding="utf-8")
-        temporary.replace(folder / CARD)
+        save_card_data(folder, {**data, "card": content})
 
 
 # Cards made from a run

@@ -1,4 +1,6 @@
-"""Manage the models of a workspace: those that a save-model node has written.
+"""Manage the models of a workspace: those that a save-model node has written, or were imported.
+
+A reference names a model, ``fraud``, which means its version in use, or a version, ``fraud@2``.
 
 - ``Registry``    lists, opens and deletes them
 - ``ModelEntry``  what is known of one without loading it
@@ -13,12 +15,12 @@ import tempfile
 import zipfile
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from engine import sandbox
-from engine.atomic import read_lock, write_lock
+from engine.atomic import read_lock
 from engine.errors import BadInput, SylvaError
 from engine.processes import usable_memory
 from engine.text import listed, size, suggest
@@ -32,7 +34,7 @@ from nodes.models.model import (
     model_files,
 )
 from nodes.models.model_card import Card, read_card, saved_at
-from nodes.save_model import NAME
+from nodes.models.versions import NAME, REFERENCE, Versions, card_data, split_reference
 
 OPENING_SECONDS = 600.0
 MAX_ZIPPED = 300_000_000
@@ -58,6 +60,15 @@ class ModelEntry:
     card: Card = field(default_factory=Card)
     problem: str | None = None
     """Why it cannot be used, if it cannot."""
+    version: int = 1
+    in_use: bool = True
+    """Whether the name alone means this version."""
+    note: str = ""
+
+    @property
+    def reference(self) -> str:
+        """Return what names exactly this version."""
+        return f"{self.name}@{self.version}"
 
 
 @dataclass(frozen=True)
@@ -87,9 +98,50 @@ class Registry:
                 entries.append(self.entry(name))
         return sorted(entries, key=lambda entry: (-entry.saved, entry.name))
 
-    def entry(self, name: str) -> ModelEntry:
+    def references(self) -> list[str]:
+        """Return everything that names a model: all names, and all versions where there are more.
+
+        No model is read.
+        """
+        references = []
+        for name in self.names():
+            numbers = Versions(self.folder / name).numbers
+            references.append(name)
+            if len(numbers) > 1:
+                references += [f"{name}@{number}" for number in reversed(numbers)]
+        return references
+
+    def versions(self, name: str) -> list[ModelEntry]:
+        """Describe all versions of a model, the newest first.
+
+        Raise ``BadInput`` if the model does not exist.
+        """
+        numbers = Versions(self.folder_of(name)).numbers
+        return [self.entry(f"{name}@{number}") for number in reversed(numbers)]
+
+    def entry(self, reference: str) -> ModelEntry:
         """Describe one model without loading it; raise ``BadInput`` if it does not exist."""
-        folder = self.folder_of(name)
+        self.folder_of(reference)
+        name, number = split_reference(reference)
+        versions = Versions(self.folder / name)
+        in_use = versions.in_use
+        number = number or in_use
+        folder = versions.folder_of(number)
+        entry = self._describe(folder)
+        if number == in_use:
+            versions.complete_card()
+        note = card_data(folder).get("note")
+        return replace(
+            entry,
+            name=name,
+            version=number,
+            in_use=number == in_use,
+            note=note if isinstance(note, str) else "",
+        )
+
+    def _describe(self, folder: Path) -> ModelEntry:
+        """Describe the model of a folder, by the name of the folder."""
+        name = folder.name
         with read_lock(folder):
             total, saved = 0, saved_at(folder)
             if folder.is_dir():
@@ -119,27 +171,42 @@ class Registry:
         """Load a model; raise ``BadInput`` if it does not exist or a file was changed."""
         return open_model(self.folder_of(name))
 
-    def delete(self, name: str) -> None:
-        """Remove a model; wait if one is being saved under this name."""
-        folder = self.folder_of(name)
-        with write_lock(folder) as temporary:
-            if folder.exists():
-                # A rename is atomic: readers see the whole model or none.
-                folder.rename(temporary / "deleted")
+    def use(self, name: str, version: int) -> None:
+        """Let a name mean one of its versions; raise ``BadInput`` if it does not exist."""
+        Versions(self.folder_of(name)).use(version)
 
-    def folder_of(self, name: str) -> Path:
-        """Return the folder of a model; raise ``BadInput`` if it does not exist."""
-        if name not in self.names():
-            raise BadInput(self.how_to_find(name), field="name")
-        return self.folder / name
+    def set_note(self, name: str, version: int, note: str) -> None:
+        """Save the note of a version; raise ``BadInput`` if it does not exist."""
+        Versions(self.folder_of(name)).set_note(version, note)
+
+    def delete(self, reference: str) -> None:
+        """Remove a version, or a model with all its versions; wait if one is being saved.
+
+        Raise ``BadInput`` if it does not exist, or for the version in use.
+        """
+        self.folder_of(reference)
+        name, number = split_reference(reference)
+        versions = Versions(self.folder / name)
+        if number is None:
+            versions.delete_all()
+        else:
+            versions.delete(number)
+
+    def folder_of(self, reference: str) -> Path:
+        """Return the folder of a model or a version; raise ``BadInput`` if it does not exist."""
+        name, number = split_reference(reference)
+        if not re.match(REFERENCE, reference) or name not in self.names():
+            raise BadInput(self.how_to_find(reference), field="name")
+        folder = self.folder / name
+        return folder if number is None else Versions(folder).folder_of(number)
 
     def find(self, text: str) -> Path:
         """Return the folder that a command line names: a model of the workspace, or a path.
 
         Raise ``BadInput`` if it is neither.
         """
-        if text in self.names():
-            return self.folder / text
+        if split_reference(text)[0] in self.names():
+            return self.folder_of(text)
         # A name of the workspace wins over a folder of the same name.
         if (Path(text) / FILE).is_file():
             return Path(text)
@@ -200,6 +267,6 @@ def zip_model(folder: Path) -> bytes:
             )
         with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=3) as archive:
             for path in paths:
-                archive.write(path, f"{folder.name}/{path.name}")
+                archive.write(path, f"{split_reference(folder.name)[0]}/{path.name}")
         file.seek(0)
         return file.read()

@@ -9,6 +9,7 @@ complete; after an error or a cancel it does not exist.
 - ``score_guarded``  the same in a child process, for files and models that may be damaged
 - ``Scored``         the result: rows and seconds
 - ``target_format``, ``check_names``  checks that callers can do before
+- ``drift_counter``  what compares scored rows with the training rows
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
+    from nodes.models.drift import DriftCounter
     from nodes.models.explanations import Explanations
     from nodes.models.new_data import InputChecker
 
@@ -78,6 +80,8 @@ class Scored:
     rows: int
     seconds: float
     """Time from opening the file to writing the last row."""
+    drift: dict[str, Any] | None = None
+    """How far the rows differ from training, as ``DriftReport.to_json``; None if not asked for."""
 
 
 @dataclass(frozen=True)
@@ -139,11 +143,14 @@ def score_blocks(
     threads: int | None = None,
     file_format: FileFormat | None = None,
     explain: bool = False,
+    drift: bool = False,
 ) -> Generator[Scored | tuple[int, int | None], None, None]:
     """Do the work of ``score_file`` block by block.
 
     Yield the rows done and about how many there are after each block, and ``Scored`` when the
-    target is written. If the caller stops before that, no target is left behind.
+    target is written. If the caller stops before that, no target is left behind. With ``drift``,
+    the rows are also compared with the training rows; raise ``BadInput`` if the model was saved
+    without a summary of these.
     """
     import pyarrow.csv
     import pyarrow.parquet  # noqa: F401  (loaded before the clock starts)
@@ -170,9 +177,10 @@ def score_blocks(
     missing = (file_format or FileFormat()).missing
     checker = InputChecker(model.encoder, missing, present=file.names or ())
     check_names(file, checker)
+    counter = drift_counter(model, missing) if drift else None
     # Not all cores of the machine: a container may allow fewer.
     threads, done = threads or len(os.sched_getaffinity(0)), 0
-    with _Ahead(_encoded(file, checker, model, kept, n_rows)) as blocks:
+    with _Ahead(_encoded(file, checker, model, kept, n_rows, counter)) as blocks:
         # The first block shows whether the columns fit, before a target is created.
         first = next(blocks)
         if first.kept is not None:
@@ -194,7 +202,8 @@ def score_blocks(
                 yield done, None if file.total is None else max(file.total, done)
                 block = next(blocks, None)
     yield done, done
-    yield Scored(done, time.monotonic() - began)
+    found = counter.report().to_json() if counter else None
+    yield Scored(done, time.monotonic() - began, found)
 
 
 def score_guarded(
@@ -207,6 +216,7 @@ def score_guarded(
     file_format: FileFormat | None = None,
     explain: bool = False,
     progress: Progress = lambda rows, total: None,
+    drift: bool = False,
 ) -> Scored:
     """Open a model and score a file like ``score_file``, in a child process.
 
@@ -220,6 +230,7 @@ def score_guarded(
         "threads": threads,
         "file_format": (file_format or FileFormat()).to_json(),
         "explain": explain,
+        "drift": drift,
     }
     call = sandbox.Call(
         "nodes.models.scoring:score_in_child",
@@ -245,7 +256,8 @@ def score_in_child(
     keep: Keep,
     threads: int | None,
     file_format: dict[str, Any],
-    explain: bool = False,
+    explain: bool,
+    drift: bool,
 ) -> Generator[dict[str, Any], None, None]:
     """Score a file in the child process of ``score_guarded``; yield each step as plain JSON."""
     from nodes.models.registry import open_model
@@ -258,6 +270,7 @@ def score_in_child(
         threads=threads,
         file_format=FileFormat.from_json(file_format),
         explain=explain,
+        drift=drift,
     )
     with closing(steps):
         for step in steps:
@@ -316,8 +329,25 @@ def check_names(file: BlockFile, checker: InputChecker) -> None:
         raise BadInput(f"{problem}; it has {listed(file.names)}")
 
 
+def drift_counter(model: FittedModel, missing: Collection[str]) -> DriftCounter:
+    """Return what counts the rows; raise ``BadInput`` if there is nothing to compare them with."""
+    from nodes.models.drift import DriftCounter
+
+    if model.summary is None:
+        raise BadInput(
+            "the model was saved without a summary of its training rows, so drift cannot be "
+            "measured; train and save it again"
+        )
+    return DriftCounter(model.encoder, model.summary, missing)
+
+
 def _encoded(
-    file: BlockFile, checker: InputChecker, model: FittedModel, kept: list[str], n_rows: int
+    file: BlockFile,
+    checker: InputChecker,
+    model: FittedModel,
+    kept: list[str],
+    n_rows: int,
+    counter: DriftCounter | None,
 ) -> Iterator[_Block]:
     """Yield the file as blocks of at most ``n_rows`` encoded rows.
 
@@ -328,11 +358,14 @@ def _encoded(
     columns = list(dict.fromkeys([*kept, *(name for name in used if name in known)]))
     done = 0
     for table in file.blocks(columns, n_rows):
-        matrix = model.encoder.transform(checker.table(table, first_row=done), model.precision)
+        fitting = checker.table(table, first_row=done)
+        if counter is not None:
+            counter.add(table, fitting)
+        matrix = model.encoder.transform(fitting, model.precision)
         done += table.num_rows
         yield _Block(matrix, _without_dictionaries(table.select(kept), file) if kept else None)
         # Free the memory before the next block is read.
-        del table, matrix
+        del table, fitting, matrix
     if not done:
         raise BadInput(f"'{file.path.name}' has no rows; choose another file")
 

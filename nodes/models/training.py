@@ -136,7 +136,7 @@ def training_node(
 
     ports = [Port("table", "table", "Training rows")]
     if validates:
-        ports.append(Port("validation", "table", "Validation rows (optional)", required=False))
+        ports.append(Port("validation", "table", "Validation rows", required=False))
 
     return NodeType(
         name=kind.name,
@@ -216,6 +216,8 @@ class TrainingRows:
     """Time of each row, if a fold must hold out the rows after those it learns from."""
     validation: tuple[np.ndarray, ...] | None = None
     """Matrix, class numbers and, if there are some, row weights of the validation rows."""
+    sample: pa.Table | None = None
+    """Some of the rows as they came, for the summary that is saved with the model."""
 
     @property
     def codes(self) -> np.ndarray:
@@ -250,6 +252,8 @@ class TrainingRows:
 
     def model(self, kind: ModelKind, estimator: Any, params: dict[str, Any]) -> FittedModel:
         """Return the model of an estimator that was fitted to these rows."""
+        from nodes.models.drift import summarise
+
         return FittedModel(
             kind=kind,
             title=kind.title,
@@ -259,6 +263,7 @@ class TrainingRows:
             params=params,
             train_rows=len(self.y),
             class_weights=self.class_weights,
+            summary=None if self.sample is None else summarise(self.sample, self.encoder),
         )
 
 
@@ -284,6 +289,7 @@ def prepare(
     """
     import numpy as np
 
+    from nodes.models.drift import sampled
     from nodes.models.encoder import TableEncoder
 
     table, y, classes = labelled(table, log)
@@ -320,6 +326,7 @@ def prepare(
         groups=groups,
         times=times,
         validation=validation_rows,
+        sample=sampled(table.data.select(encoder.names)),
     )
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import csv
+import os
+import signal
+import urllib.request
 import zipfile
 from collections.abc import Callable
 
@@ -10,9 +13,11 @@ import pytest
 
 from engine.pipeline import Edge, Node, Pipeline
 from engine.workspace import Workspace
+from nodes.models.registry import Registry
 from tests.crashing_reader import CONTENT, NAME
 from tests.e2e.studio import Studio
 from tests.waiting import until
+from ui.studio.models.services import ModelServices
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 expect = playwright.expect
@@ -70,9 +75,10 @@ def go(studio: Studio, address: str, title: str) -> None:
     studio.page.get_by_role("heading", name=title, exact=True).wait_for()
 
 
-def send(studio: Studio, name: str, content: str | bytes) -> None:
+def send(studio: Studio, name: str, content: str | bytes, where: str = "data-upload") -> None:
+    """Choose a file in the uploader whose key begins with ``where``."""
     data = content.encode() if isinstance(content, str) else content
-    chooser = studio.page.locator('input[type="file"]').first
+    chooser = studio.page.locator(f'[class*="st-key-{where}"] input[type="file"]').first
     chooser.wait_for(state="attached")
     chooser.set_input_files({"name": name, "mimeType": "application/octet-stream", "buffer": data})
 
@@ -222,12 +228,13 @@ def test_a_saved_model_is_listed_with_its_card_and_leads_to_its_layers(studio: S
 def test_a_file_is_scored_with_the_model_and_the_result_downloaded(studio: Studio, model: str):
     go(studio, f"models?model={model}", model)
     studio.page.get_by_text("Add a file", exact=True).click()
-    send(studio, "new.csv", people(250))
+    send(studio, "new.csv", people(250), "scoring-upload")
     expect(studio.button("Score")).to_be_enabled()
     assert (studio.workspace.data / "new.csv").read_text() == people(250)
     studio.button("Score").click()
     seen(studio, f"exports/new by {model}.csv")
     seen(studio, "250 rows")
+    seen(studio, "No drift")
     studio.shoot("models")
     rows = list(csv.DictReader(studio.download(studio.button("Download the result")).open()))
     assert len(rows) == 250 and [*rows[0]] == [
@@ -240,6 +247,38 @@ def test_a_file_is_scored_with_the_model_and_the_result_downloaded(studio: Studi
     ]
     assert sum(row["prediction"] == row["pay"] for row in rows) > 240
     assert all(abs(float(row["p(high)"]) + float(row["p(low)"]) - 1) < 1e-6 for row in rows)
+
+
+def test_a_downloaded_model_is_imported_and_served_until_it_is_killed(studio: Studio, model: str):
+    go(studio, f"models?model={model}", model)
+    archive = studio.download(studio.button("Download")).read_bytes()
+    studio.page.get_by_text("Import a model", exact=True).click()
+    send(studio, "copy.zip", archive, "model-import")
+    studio.click_until(
+        studio.button("Import"),
+        lambda: "copy" in Registry(studio.workspace).names(),
+        "the import",
+    )
+    studio.page.get_by_role("heading", name="copy", exact=True).wait_for()
+    services = ModelServices(studio.workspace)
+    start, stop = studio.button("Serve version 1"), studio.button("Stop")
+    tab = studio.page.get_by_role("tab", name="Service")
+    studio.click_until(tab, start.is_visible, "the tab")
+    try:
+        studio.click_until(start, lambda: services.of("copy") is not None, "the start")
+        seen(studio, "A request for the prediction of one row")
+        expect(stop).to_be_visible()
+        studio.page.reload()
+        seen(studio, "imported from copy.zip")
+        service = services.of("copy")
+        assert service is not None and service.state == "running"
+        with urllib.request.urlopen(f"{service.address}/health", timeout=30) as answer:
+            assert answer.status == 200
+        os.kill(service.process.pid, signal.SIGKILL)
+        alert = studio.page.get_by_role("alert").filter(has_text="ended")
+        studio.click_until(tab, alert.is_visible, "the end of the service")
+    finally:
+        services.stop("copy")
 
 
 def test_a_long_scoring_outlives_a_reload_and_is_cancelled(studio: Studio, model: str):

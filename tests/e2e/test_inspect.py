@@ -136,6 +136,14 @@ def test_a_forest_is_chosen_and_rows_are_followed_through_the_maps_of_two_forest
     expect(near.locator("section")).to_have_count(4)
     expect(near.locator("img").first).to_be_visible()
     studio.shoot("inspect-row")
+
+    # A click on a neighbour opens its row.
+    def row() -> str:
+        return page.get_by_role("combobox", name="Row").first.input_value()
+
+    shown = row()
+    studio.click_until(near.locator("section button").first, lambda: row() != shown, "the row")
+    expect(near.locator("section")).to_have_count(4)
     studio.click_until(
         near.get_by_role("button", name="Show them in the maps"), maps.is_visible, "the maps"
     )

@@ -55,7 +55,18 @@ def forest(**params: Any) -> Pipeline:
         (
             Pipeline(name="x", nodes={"m": Node(type="mart", bypass=True)}),
             mart(),
-            [("Bypass", "yes", "–")],
+            [("Bypass", "yes", "no")],
+        ),
+        (mart(learning_rate=0.1 + 0.2), mart(learning_rate=0.3), []),
+        (
+            mart(learning_rate=0.1 + 0.2),
+            mart(learning_rate=0.25),
+            [("Learning rate", "0.3", "0.25")],
+        ),
+        (
+            forest(learners=[{"kind": "completely_random_forest", "trees": 7}]),
+            forest(learners=[{"kind": "completely_random_forest"}]),
+            [("Base learners 1: Trees", "7", "100")],
         ),
     ],
 )
@@ -74,7 +85,7 @@ def test_settings_and_nodes_that_differ(
         ({"grid": {"gamma": [0.5, 0.9]}}, "γ: 0.5, 0.9"),
         (
             {"grid": {"gamma": [0.5], "preset": ["mddf", "default"]}},
-            "γ: 0.5; preset: mddf, default",
+            "γ: 0.5; preset: mdDF (Lyu, Yang and Zhou), Best all-round choice",
         ),
         ({"grid": {"learners.0.min_rows": [1, 5]}}, "min rows per leaf: 1, 5"),
         ({"random": {"gamma": {"from": 0.1, "to": 0.9}}, "trials": 4}, "γ: 0.1 to 0.9; 4 drawn"),
@@ -172,3 +183,25 @@ def test_settings_are_in_the_words_of_the_form() -> None:
         "Base learners 1: Kind": "MART",
         "Base learners 1: Trees": "5",
     }
+
+
+def test_a_setting_that_is_not_written_has_the_value_of_the_preset() -> None:
+    presets = {"mddf": {"folds": 5, "patience": 2, "learners": [{"kind": "mart", "trees": 9}]}}
+
+    def preset(node: Node) -> dict[str, Any]:
+        return presets[str(node.params["preset"])]
+
+    one = forest(preset="mddf", folds=3, learners=[{"kind": "mart"}])
+    rows = changes({"A": one, "B": forest(preset="mddf")}, load_catalog(), preset=preset)
+    assert [(row["Setting"], row["A"], row["B"]) for row in rows] == [
+        ("Folds", "3", "5"),
+        ("Base learners 1: Trees", "50", "9"),
+    ]
+    same = forest(preset="mddf", folds=5)
+    assert not changes({"A": same, "B": forest(preset="mddf")}, load_catalog(), preset=preset)
+
+
+def test_a_choice_is_shown_in_words() -> None:
+    one, other = forest(resampling="nested"), forest(resampling="per_layer")
+    [row] = changes({"A": one, "B": other}, load_catalog())
+    assert not {row["A"], row["B"]} & {"nested", "per_layer", "per layer"}

@@ -437,6 +437,7 @@ class TestSaveModel:
         assert {path.name for path in (ctx.files.models / "m").iterdir()} == {
             "model.json",
             "mart.txt",
+            "training.json",
         }
 
     def test_existing_name_can_be_an_error(self, ctx, model):

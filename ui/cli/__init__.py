@@ -2,6 +2,7 @@
 
 - ``commands``        one function per command
 - ``model_commands``  the commands ``predict`` and ``serve``
+- ``saved_models``    the commands ``models list``, ``models import`` and so on
 - ``options``         arguments and options that several commands share
 - ``progress``        live progress of a run
 - ``output``          runs and reports as text

@@ -28,6 +28,7 @@ from ui.cli.options import (
     WorkersOption,
     command,
 )
+from ui.cli.saved_models import app as models_app
 
 if TYPE_CHECKING:
     from engine.pipeline import Pipeline
@@ -414,6 +415,7 @@ def gc(
 
 command(app)(predict)
 command(app)(serve)
+app.add_typer(models_app)
 
 
 def _with_overrides(pipeline: Pipeline, changes: list[str]) -> Pipeline:

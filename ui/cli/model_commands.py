@@ -13,11 +13,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from engine.errors import BadInput, Cancelled
+from engine.errors import BadInput, Cancelled, SylvaError
 from engine.processes import die_with_parent, wait_passively
 from ui.cli.options import CommonOptions
 
@@ -32,7 +32,9 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 ModelArgument = Annotated[
     str,
     typer.Argument(
-        metavar="MODEL", help="Name of a saved model in the workspace, or the folder of a model."
+        metavar="MODEL",
+        help="Name of a saved model in the workspace, with @N for its version N, or the folder of "
+        "a model.",
     ),
 ]
 
@@ -82,6 +84,13 @@ def predict(
         list[str] | None,
         typer.Option("--missing", metavar="TEXT", help="Another text that means a missing value."),
     ] = None,
+    drift: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Compare the rows with the training rows, and write the drift as JSON to FILE.",
+        ),
+    ] = None,
     progress: Annotated[
         Literal["json"] | None,
         typer.Option(
@@ -109,10 +118,12 @@ def predict(
         die_with_parent(os.getppid(), signal.SIGTERM)
     # Refuse a wrong ending before anything is read.
     target_format(out)
-    if not out.absolute().parent.is_dir():
-        raise BadInput(
-            f"{out.name} cannot be written: the folder {out.absolute().parent} does not exist."
-        )
+    for file in filter(None, (out, drift)):
+        if not file.absolute().parent.is_dir():
+            raise BadInput(
+                f"{file.name} cannot be written: the folder {file.absolute().parent} does not "
+                "exist."
+            )
     source_format = _file_format(
         file_format, delimiter, encoding, header=not no_header, missing=missing or []
     )
@@ -127,12 +138,29 @@ def predict(
             progress=report,
             file_format=source_format,
             explain=explain,
+            drift=drift is not None,
         )
     rate = scored.rows / scored.seconds if scored.seconds else 0.0
     words = f"{out}: {scored.rows:,} rows in {duration(scored.seconds)}, {rate:,.0f} rows/s."
     facts = {"model": folder.name, "data": str(data), "out": str(out), "rows": scored.rows}
     facts |= {"seconds": round(scored.seconds, 3), "rows_per_second": round(rate)}
+    if drift is not None and scored.drift is not None:
+        words += f"\n{_write_drift(drift, scored.drift)}"
+        facts["drift"] = scored.drift
     common.output(facts, words)
+
+
+def _write_drift(file: Path, drift: dict[str, Any]) -> str:
+    """Write how far the rows differ from the training rows; return it in words."""
+    from engine.atomic import replacing
+    from nodes.models.drift import DriftReport
+
+    try:
+        with replacing(file) as temporary:
+            temporary.write_text(json.dumps(drift, indent=2, ensure_ascii=False), encoding="utf-8")
+    except OSError as error:
+        raise SylvaError(f"{file} could not be written: {error.strerror or error}.") from error
+    return f"{file}: {DriftReport.from_json(drift).words}"
 
 
 def serve(

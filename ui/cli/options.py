@@ -99,7 +99,11 @@ class CommonOptions:
 
 
 def command(
-    app: typer.Typer, *, alias: str | None = None, without: tuple[str, ...] = ()
+    app: typer.Typer,
+    *,
+    name: str | None = None,
+    alias: str | None = None,
+    without: tuple[str, ...] = (),
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Register a function as a command of ``app`` that also has the common options.
 
@@ -107,6 +111,7 @@ def command(
 
     Parameters
     ----------
+    name : the name of the command; by default that of the function
     alias : another name of the command, which `sylva --help` does not list
     without : common options that the command does not have
     """
@@ -114,11 +119,11 @@ def command(
     def register(function: Callable[..., None]) -> Callable[..., None]:
         """Add the common options to the signature, and register the command."""
         _, *parameters = inspect.signature(function, eval_str=True).parameters.values()
-        for name, annotation in COMMON_OPTIONS.items():
-            if name not in without:
-                default = None if name == "workspace" else False
+        for option, annotation in COMMON_OPTIONS.items():
+            if option not in without:
+                default = None if option == "workspace" else False
                 parameter = inspect.Parameter(
-                    name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
+                    option, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
                 )
                 parameters.append(parameter)
 
@@ -132,7 +137,7 @@ def command(
         # typer reads the options of a command from the signature.
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {each.name: each.annotation for each in parameters}
-        app.command(function.__name__)(run)
+        app.command(name or function.__name__)(run)
         if alias:
             app.command(alias, hidden=True)(run)
         return function

@@ -247,7 +247,8 @@ def _read(source: str, file_format: FileFormat, target: str | None) -> tuple[Pre
 
 def _close() -> None:
     """Close the table and show only the list."""
-    st.query_params.clear()
+    for name in (ADDRESS, TARGET):
+        st.query_params.pop(name, None)
 
 
 def _draw_unreadable(source: str, version: FileVersion | None, problem: BadInput) -> None:

@@ -285,7 +285,11 @@ class TestLoadModel:
             outputs.append(
                 {path.name: path.read_bytes() for path in (tmp_path / f"out-{name}").iterdir()}
             )
-        assert outputs[0] == outputs[1] and set(outputs[0]) == {"model.json", "mart.txt"}
+        assert outputs[0] == outputs[1] and set(outputs[0]) == {
+            "model.json",
+            "mart.txt",
+            "training.json",
+        }
         again = open_folder(tmp_path / "out-carded").predict_proba(table)
         np.testing.assert_array_equal(again, kept.open("mart").predict_proba(table))
 

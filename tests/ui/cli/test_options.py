@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +25,16 @@ def described(param: Any) -> str:
     )
 
 
+def commands_of(name: str, command: Any) -> Iterator[tuple[str, Any]]:
+    """Yield a command and all commands below it by name; those of ``sylva`` by their own name."""
+    yield name, command
+    for below, each in sorted(getattr(command, "commands", {}).items()):
+        yield from commands_of(below if name == "sylva" else f"{name} {below}", each)
+
+
 def test_every_command_has_the_options_it_always_had():
-    group: Any = get_command(app)
     lines = []
-    for name, command in [("sylva", group), *sorted(group.commands.items())]:
+    for name, command in commands_of("sylva", get_command(app)):
         visible = [param for param in command.params if not getattr(param, "hidden", False)]
         lines += [f"{name}: {each}" for each in sorted(map(described, visible))]
     assert lines == STORED.read_text().splitlines()

@@ -39,11 +39,12 @@ KEYS = """
 `Ctrl+Enter`: run
 """
 
-LIMITS: dict[str, tuple[int, int] | tuple[float, float]] = {
-    "retries": (0, 10),
-    "timeout": (0.001, 1e7),
-    "memory_limit": (1, 100_000_000),
+LIMITS: dict[str, tuple[str, int, int] | tuple[str, float, float]] = {
+    "retries": ("Retries", 0, 10),
+    "timeout": ("Timeout (seconds)", 0.001, 1e7),
+    "memory_limit": ("Memory limit (MB)", 1, 100_000_000),
 }
+"""Title, least and most of each limit of a node."""
 MOST_FILES = 2_000
 
 
@@ -117,6 +118,8 @@ def _of_node(opened: OpenPipeline, name: str) -> None:
             "Install the package that has it, or delete the node."
         )
         return
+    if node.bypass:
+        st.info("Bypassed: a run passes its input on unchanged. Press B on the canvas to use it.")
     for state in _failed(opened, name):
         failure(state, node_type)
     shown = opened.part_of(name)
@@ -217,7 +220,7 @@ def _offered_files(node_type: NodeType) -> list[str]:
     that reads a file.
     """
     if any(spec.hint.choose == "model" for spec in specs_of(node_type.params)):
-        return Registry(studio().workspace).names()
+        return Registry(studio().workspace).references()
     folder = studio().workspace.data
     if node_type.source_columns is None or not folder.is_dir():
         return []
@@ -240,11 +243,11 @@ def _name_and_limits(opened: OpenPipeline, name: str, node: Node, node_type: Nod
             on_change=_set_label,
             args=(opened, name, f"{key}/label/{node.label}", node.label),
         )
-        for field, (least, most) in LIMITS.items():
+        for field, (title, least, most) in LIMITS.items():
             value = getattr(node.settings, field)
             widget_key = f"{key}/settings/{field}/{value}"  # another value, another widget
             st.number_input(
-                field.replace("_", " ").capitalize(),
+                title,
                 value=value,
                 min_value=least,
                 max_value=most,
@@ -254,7 +257,7 @@ def _name_and_limits(opened: OpenPipeline, name: str, node: Node, node_type: Nod
                 on_change=_set_setting,
                 args=(opened, name, field, widget_key, value),
             )
-        st.caption(f"In the file: `{name}`, of type {node_type.name}")
+        st.caption(f"Name on the command line and in the file: `{name}`")
 
 
 # A request that the browser has sent just before a field was replaced still has that field.

@@ -74,6 +74,8 @@ class OpenPipeline:
     saved_at: float = field(default_factory=time.time)
     save_error: str = ""
     """Why the pipeline cannot be saved; it still has every edit."""
+    refused_edit: str = ""
+    """Why the last edit of the canvas was not applied; only the browser has it."""
     unsaved_since: float = 0.0
     moved_from: str = ""
     """The pipeline that this copy replaces, because the edits could not be saved there."""
@@ -152,6 +154,8 @@ class OpenPipeline:
 
         Return False if the file has changed and the canvas must apply the edit to the new version.
         """
+        refused = edited.refused
+        self.refused_edit = problem_text(refused, self.pipeline, self.catalog) if refused else ""
         if edited.pipeline != self.pipeline:
             self.pipeline = edited.pipeline
             if not self.save():

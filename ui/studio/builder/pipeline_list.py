@@ -207,7 +207,7 @@ def _card(library: Library, entry: Entry, run: RunSummary | None) -> None:
         else:
             nodes = counted(len(entry.pipeline.nodes), "node")
             st.caption(f"{nodes} · changed {time_of_day(entry.modified)}")
-            _last_run(entry.pipeline, run)
+            _last_run(run)
         with st.container(horizontal=True, key=f"foot-{entry.id}", gap="xsmall"):
             _actions(library, entry, run)
 
@@ -223,14 +223,14 @@ def _button_title(title: str) -> str:
     return f"**{plain(shortened(title, LONGEST_TITLE))}**"
 
 
-def _last_run(pipeline: Pipeline, run: RunSummary | None) -> None:
+def _last_run(run: RunSummary | None) -> None:
     """Draw the state of the last run, and its result or how far it is."""
     if run is None:
         st.caption("Not run yet")
         return
     if run.live:
         state = studio().runs.state(run.id)
-        st.progress(_fraction(state), text=plain(_news(pipeline, state)))
+        st.progress(_fraction(state), text=plain(_news(studio().runs.pipeline(run.id), state)))
         return
     what, figure = headline(run.report) if run.report else ("", "")
     badge = f":{tone(run.state).badge}-badge[{state_label(run.state)}]"
@@ -244,13 +244,15 @@ def _fraction(state: RunState) -> float:
     return min(1.0, done / max(1, len(state.nodes)))
 
 
-def _news(pipeline: Pipeline, state: RunState) -> str:
-    """Return what a live run does now, in a few words."""
+def _news(pipeline: Pipeline | None, state: RunState) -> str:
+    """Return what a live run does now, in a few words.
+
+    ``pipeline`` is the one of the run: it has a node for each branch of a sweep.
+    """
     for name, node in state.nodes.items():
         if node.state == "running":
-            # In a sweep, nodes of the run are branches of a node of the pipeline.
-            own = pipeline.nodes.get(name)
-            title = node_title(own, studio().catalog) if own else name
+            own = pipeline.nodes.get(name) if pipeline else None
+            title = node_title(own, studio().catalog) if own else "Running"
             return shortened(f"{title}: {node.text}" if node.text else title, LONGEST_NEWS)
     return "Starting" if state.state == "starting" else "Running"
 

@@ -86,8 +86,9 @@ def save_state(opened: OpenPipeline) -> None:
 
     Call it after the canvas was drawn: an edit may have just been saved.
     """
-    if opened.save_error:
-        st.badge("not saved", icon=":material/error:", color="red", help=plain(opened.save_error))
+    why = opened.save_error or opened.refused_edit
+    if why:
+        st.badge("not saved", icon=":material/error:", color="red", help=plain(why))
     else:
         st.caption(f"saved {time_of_day(opened.saved_at)}", width="content")
 

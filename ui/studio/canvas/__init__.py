@@ -83,13 +83,12 @@ def canvas(
     """
     session_key = f"_{key}_taken"
     taken: Revision = st.session_state.get(session_key, Revision())
-    refused = None
     try:
         edited = apply_edit(
             pipeline, _last_edit(key), pipeline_id=pipeline_id, epoch=epoch, taken=taken
         )
     except Problem as problem:
-        edited, refused = Edited(pipeline, taken), problem
+        edited = Edited(pipeline, taken, refused=problem)
     on_edit(edited)
     # Only now: if the next rerun interrupted this one before, the edit would be lost.
     st.session_state[session_key] = edited.taken
@@ -103,7 +102,7 @@ def canvas(
         states=states(edited.pipeline),
         reveal=reveal,
         height=height,
-        refused=refused,
+        refused=edited.refused,
         show_panel=show_panel,
     )
 

@@ -187,12 +187,14 @@ def _state_data(view: NodeView) -> dict[str, Any]:
 class Edited(NamedTuple):
     """A pipeline after an edit.
 
-    ``taken`` is the edit that was applied, ``restored`` the nodes whose contents it has set.
+    ``taken`` is the edit that was applied, ``restored`` the nodes whose contents it has set,
+    ``refused`` why the last edit was not applied.
     """
 
     pipeline: Pipeline
     taken: Revision
     restored: frozenset[str] = frozenset()
+    refused: Problem | None = None
 
 
 def apply_edit(
@@ -225,8 +227,8 @@ def apply_edit(
 def _nodes(pipeline: Pipeline, sent: object, since: int) -> tuple[dict[str, Any], frozenset[str]]:
     """Return the nodes that the canvas sent, and those whose contents it has set.
 
-    The contents of a node stay as they are unless the node is new, or an edit after ``since`` sets
-    them.
+    The canvas sends only those contents that it has changed. The others stay as they are, and so
+    do all unless the node is new or the edit was made after ``since``.
     """
     if not isinstance(sent, dict) or not all(isinstance(node, dict) for node in sent.values()):
         raise BadStructure(
@@ -237,12 +239,14 @@ def _nodes(pipeline: Pipeline, sent: object, since: int) -> tuple[dict[str, Any]
     for name, node in sent.items():
         own = pipeline.nodes.get(name)
         values = {field: node[field] for field in CONTENTS if field in node}
-        is_new = own is None or own.type != node.get("type")
-        if is_new or ("since" in node and _whole_number(node["since"]) > since):
+        if own is None or own.type != node.get("type"):
             nodes[name] = {"type": node.get("type"), **_with_sweep(values)}
-            restored.append(name)
+        elif "since" in node and _whole_number(node["since"]) > since:
+            nodes[name] = _with_sweep({**_node_data(own), **values})
         else:
             nodes[name] = own
+            continue
+        restored.append(name)
     return nodes, frozenset(restored)
 
 

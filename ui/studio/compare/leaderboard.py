@@ -25,6 +25,7 @@ from engine.graph import model_behind
 from engine.pipeline import Pipeline
 from engine.pipeline_diff import settings_of
 from engine.run_state import RunState
+from engine.run_summaries import UNREADABLE
 from engine.runs import Runs
 from engine.store import Artifact
 from engine.sweeps import param_title
@@ -57,7 +58,8 @@ class EvaluationFigures:
     def of(cls, report: Report) -> EvaluationFigures:
         """Return the figures of a report of the kind ``evaluation``.
 
-        Another version of the Evaluate node may have written it: missing parts are empty.
+        Another version of the Evaluate node may have written it: missing parts are empty. Raise
+        ``ValueError`` or ``TypeError`` if a part is of another type.
         """
         positive = report.data.get("positive")
         return cls(
@@ -68,7 +70,7 @@ class EvaluationFigures:
                 if (value := number(report.headline.get(name))) is not None
             },
             int(report.headline.get("rows") or 0),
-            tuple(map(str, report.data.get("classes") or ())),
+            tuple(str(each) for each in report.data.get("classes") or ()),
             None if positive is None else str(positive),
             tuple((str(row.get("class")), int(row.get("rows") or 0)) for row in report.rows),
             _checked_rows(report.data.get("test_rows")),
@@ -88,8 +90,8 @@ class EvaluationFigures:
 
     @property
     def data_words(self) -> str:
-        """Return the evaluated rows in words: ``594 rows, 10 classes``."""
-        rows = counted(self.rows, "row")
+        """Return the evaluated rows in words: ``594 test rows, 10 classes``."""
+        rows = counted(self.rows, "test row")
         if self.positive is not None:
             return f"{rows}, positive class {self.positive}"
         return f"{rows}, {counted(len(self.classes), 'class', 'classes')}"
@@ -122,7 +124,9 @@ class Line:
     predictions: Artifact | None = None
     """What was evaluated, if it is still stored."""
     repeats: tuple[Line, ...] = ()
-    """The same result in earlier runs."""
+    """The same result in other runs that did not fail."""
+    failed: bool = False
+    """Whether its run failed after it."""
 
     @property
     def key(self) -> str:
@@ -174,7 +178,7 @@ class SameRows(NamedTuple):
 
     @property
     def title(self) -> str:
-        """Return the rows in words: ``A: 594 rows, 10 classes``."""
+        """Return the rows in words: ``A: 594 test rows, 10 classes``."""
         return f"{self.letter}: {self.lines[0].evaluation.data_words}"
 
 
@@ -209,34 +213,42 @@ def _letter(number: int) -> str:
 def folded(lines: Iterable[Line]) -> list[Line]:
     """Return one line for each result: those of a cached result, or of the same predictions.
 
-    The newest run stands for all. The names must agree: a label tells results apart.
+    The newest run stands for all, one that failed only if all did; it is not a repeat either. The
+    names must agree: a label tells results apart.
     """
     newest: dict[tuple[object, ...], Line] = {}
-    for line in sorted(lines, key=lambda each: -each.started):
+    for line in sorted(lines, key=lambda each: (each.failed, -each.started)):
         result = line.predictions.digest if line.predictions else line.output.digest
         # The same predictions may have been evaluated at another threshold.
         key = line.name, result, tuple(line.evaluation.measures.items())
-        if key in newest:
-            kept = newest[key]
+        kept = newest.setdefault(key, line)
+        if kept is not line and not line.failed:
             newest[key] = replace(kept, repeats=(*kept.repeats, line))
-        else:
-            newest[key] = line
     return list(newest.values())
 
 
-def names_of(lines: Sequence[Line]) -> list[str]:
+def names_of(lines: Sequence[Line], changed: Mapping[str, str] | None = None) -> list[str]:
     """Return a name for each line that is unique among them, and as short as possible.
 
-    It is the label. Where labels are equal, the pipeline is added, then the time, then a number.
+    It is the label. Where labels are equal, the pipeline is added, then what was changed in the
+    run, then the time, then a number. ``changed`` has what was changed by run.
     """
     names = [line.name for line in lines]
-    for more in (lambda line: line.pipeline, lambda line: time_of_day(line.started)):
-        names = _with_differing_words(names, [more(line) for line in lines])
+    changes = [(changed or {}).get(line.run) or "" for line in lines]
+    times = [time_of_day(line.started) for line in lines]
+    for more in ([line.pipeline for line in lines], changes, times):
+        names = _with_differing_words(names, more)
+    # A label may itself end in a number: numbers that are taken are passed over.
+    taken = set(names)
     seen = Counter[str]()
     for index, name in enumerate(names):
         seen[name] += 1
-        if seen[name] > 1:
-            names[index] = f"{name} ({seen[name]})"
+        if seen[name] == 1:
+            continue
+        while f"{name} ({seen[name]})" in taken:
+            seen[name] += 1
+        names[index] = f"{name} ({seen[name]})"
+        taken.add(names[index])
     return names
 
 
@@ -247,7 +259,7 @@ def _with_differing_words(names: list[str], more: list[str]) -> list[str]:
         words.setdefault(name, set()).add(word)
     longer = []
     for name, word in zip(names, more, strict=True):
-        longer.append(f"{name} · {word}" if len(words[name]) > 1 else name)
+        longer.append(f"{name} · {word}" if word and len(words[name]) > 1 else name)
     return longer
 
 
@@ -309,7 +321,10 @@ class Evaluations:
     def __init__(self, runs: Runs) -> None:
         self._runs = runs
         self._summaries: dict[str, EvaluationFigures | None] = {}
+        self._damaged: set[str] = set()
         self._lines: dict[str, tuple[int, list[Line]]] = {}
+        self.damaged: set[str] = set()
+        """The runs with an evaluation that cannot be read; it is left out."""
 
     def lines(self, rows: Iterable[RunRow]) -> list[Line]:
         """Return every evaluation of these runs, also of runs that are still live."""
@@ -340,6 +355,8 @@ class Evaluations:
                 artifact = Artifact.from_dict(output)
                 # Opening a report takes time: other outputs are not looked at.
                 evaluation = self._evaluation(artifact) if artifact.type == "report" else None
+                if artifact.digest in self._damaged:
+                    self.damaged.add(row.id)
                 if evaluation:
                     lines.append(self._line(row, state, name, artifact, evaluation))
         return lines
@@ -372,6 +389,7 @@ class Evaluations:
             artifact,
             inspect,
             predictions,
+            failed=state.state == "failed",
         )
 
     def _title(self, pipeline: Pipeline, name: str) -> str:
@@ -391,6 +409,9 @@ class Evaluations:
             report = self._runs.open_report(artifact)
             summary = None
             if report is not None and report.kind == "evaluation":
-                summary = EvaluationFigures.of(report)
+                try:
+                    summary = EvaluationFigures.of(report)
+                except (*UNREADABLE, AttributeError, OverflowError):
+                    self._damaged.add(artifact.digest)
             self._summaries[artifact.digest] = summary
         return self._summaries[artifact.digest]

@@ -7,7 +7,7 @@ compared.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 from zlib import crc32
@@ -17,7 +17,8 @@ import streamlit as st
 from deepforest.metrics import METRIC_INFO, format_metric, lower_is_better, metric_title
 from engine.errors import SylvaError
 from engine.events import RunRow
-from engine.pipeline_diff import changes
+from engine.pipeline import Node, Pipeline
+from engine.pipeline_diff import ABSENT, changes
 from engine.text import clock, counted, readable
 from engine.values import Predictions, Report
 from nodes.models.uncertainty import Difference, difference, interval
@@ -35,6 +36,8 @@ from ui.studio.compare.leaderboard import (
     names_of,
     ranked,
 )
+from ui.studio.forms.fit_count import preset_info
+from ui.studio.inspect.forest_source import FOREST
 from ui.studio.previews.reports import show_overlaid_curves
 from ui.studio.runs.run_view import open_pipeline_button
 from ui.studio.screen_text import plain, shortened, source_title, time_of_day
@@ -56,6 +59,7 @@ MOST_RUNS = 200
 LATEST = (20, 50, MOST_RUNS)
 TICKED_AT_FIRST = 4
 MOST_DRAWN = 12
+LONGEST_CHANGE = 60
 MOST_ROWS = 200_000
 """Test rows beyond which intervals would take too long for a page."""
 NOT_ON_SCREEN = ("data", "run", "node")
@@ -116,8 +120,13 @@ def _draw() -> None:
         rows = _find_runs(requested) if requested else newest
         # The letters of test rows go by all runs, so that they are the same for any choice.
         every = {row.id: row for row in (*known, *rows)}
-        lines = _evaluations(_root()).lines(every.values())
+        evaluations = _evaluations(_root())
+        lines = evaluations.lines(every.values())
     chosen = {row.id for row in rows}
+    damaged = [row for row in rows if row.id in evaluations.damaged]
+    if damaged:
+        runs = ", ".join(run_titles(damaged[:5])) + (" …" if len(damaged) > 5 else "")
+        st.warning(plain(f"Left out, because an evaluation of it cannot be read: {runs}."))
     groups = []
     for group in groups_of(lines):
         own = [line for line in group.lines if line.run in chosen]
@@ -259,11 +268,12 @@ def _draw_measure(lines: list[Line]) -> str | None:
 
 def _draw_table(order: list[Line], rows: list[dict[str, Any]], measure: str | None) -> list[Line]:
     """Draw the leaderboard and return the ticked lines; at first these are the best."""
+    changed = changed_in(order)
     settings = {
         "selection_mode": "multi-row",
         "on_select": "rerun",
         "selection_default": {"selection": {"rows": list(range(len(order)))[:TICKED_AT_FIRST]}},
-        "column_config": _columns(order, measure),
+        "column_config": _columns(order, measure, changed),
         "height": min(38 + 35 * len(rows) + SCROLLBAR, 420),
     }
     certainty = _certainty(order, measure) if measure else [{} for _ in order]
@@ -273,6 +283,7 @@ def _draw_table(order: list[Line], rows: list[dict[str, Any]], measure: str | No
         texts = {"started": time_of_day(line.started), "runs": repeats_text(line)}
         visible = {name: value for name, value in row.items() if name not in NOT_ON_SCREEN}
         first = {name: visible.pop(name) for name in ("rank", "evaluation")}
+        first["changed"] = changed.get(line.run, "")
         if measure:
             first[measure] = visible.pop(measure)
         shown.append(first | sure | visible | texts)
@@ -323,7 +334,7 @@ def _draw_summary(order: Sequence[Line], measure: str) -> None:
     if len(order) < 2:
         return
     certainty = _certainty(order, measure)
-    names = names_of(order)
+    names = names_of(order, changed_in(order))
     tied = [
         name for name, texts in zip(names, certainty, strict=True) if texts.get(DIFFERENCE) == "tie"
     ]
@@ -372,7 +383,9 @@ def table_key(order: Sequence[Line]) -> str:
     return f"compare-board-{crc32(' '.join(line.key for line in order).encode()):x}"
 
 
-def _columns(lines: Sequence[Line], measure: str | None) -> dict[str, Any]:
+def _columns(
+    lines: Sequence[Line], measure: str | None, changed: Mapping[str, str]
+) -> dict[str, Any]:
     """Return the titles and formats of the columns; the measure of the ranking has a mark."""
     text = st.column_config.TextColumn
     config: dict[str, Any] = {
@@ -388,6 +401,10 @@ def _columns(lines: Sequence[Line], measure: str | None) -> dict[str, Any]:
         "pipeline": text("Pipeline"),
         "started": text("Started", help="When the newest run with this result began."),
     }
+    config["changed"] = None
+    if any(changed.values()):
+        help_text = "What differs from the oldest run of this pipeline in the table."
+        config["changed"] = text("Changed", width="medium", help=help_text)
     # Without repeats the column would be empty: None hides it.
     config["runs"] = None
     if any(line.repeats for line in lines):
@@ -426,7 +443,7 @@ def _reports(lines: list[Line]) -> list[tuple[str, Report]]:
     # Only these tabs need curves and counts; the leaderboard has figures alone.
     read = [
         (name, _report(_root(), line.output.digest, line))
-        for name, line in zip(names_of(lines), lines, strict=True)
+        for name, line in zip(names_of(lines, changed_in(lines)), lines, strict=True)
     ]
     stored = [(name, report) for name, report in read if report is not None]
     if len(stored) < len(lines):
@@ -462,7 +479,7 @@ def _draw_recalls(lines: list[Line]) -> None:
     """Draw the recall if only one row in 100, 1,000 or 10,000 can be checked."""
     rows = [
         {"name": name, **line.evaluation.measures}
-        for name, line in zip(names_of(lines), lines, strict=True)
+        for name, line in zip(names_of(lines, changed_in(lines)), lines, strict=True)
     ]
     if not any(row.get(rate) is not None for row in rows for rate in RATES):
         st.caption(
@@ -494,12 +511,70 @@ def _draw_changes(lines: list[Line]) -> None:
     pipelines = dict(zip(run_titles(rows), written, strict=True))
     # A pipeline of another version may not be readable.
     readable_pipelines = {title: each for title, each in pipelines.items() if each}
-    differences = changes(readable_pipelines, studio().catalog, source_title=source_title)
+    differences = _changes(readable_pipelines)
     if differences:
         height = min(38 + 35 * len(differences) + SCROLLBAR, 420)
         grid(differences, "compare-changes", height=height)
     else:
         st.caption("These runs have the same nodes, connections and settings.")
+
+
+def _changes(pipelines: Mapping[str, Pipeline]) -> list[dict[str, str]]:
+    """Return in which settings pipelines differ, with the values that counted in the runs."""
+    return changes(pipelines, studio().catalog, source_title=source_title, preset=preset_values)
+
+
+def preset_values(node: Node) -> Mapping[str, Any]:
+    """Return the values that the preset of a deep forest gives its parameters; empty for others."""
+    preset = node.params.get("preset", "default")
+    info = preset_info(preset) if node.type == FOREST and isinstance(preset, str) else None
+    if info is None:
+        return {}
+    learners: Any = [dict(learner) for learner in info.learners]
+    if info.learners != info.learners_of_many_classes:
+        learners = "by the number of classes"
+    return {**info.params, "learners": learners}
+
+
+@st.cache_data(show_spinner=False, max_entries=2000)
+def _change(workspace: str, base: str, run: str) -> str:
+    """Return what differs in a run from another one, from the cache: ``trees 100 → 500``."""
+    pipelines = {}
+    for name in (base, run):
+        pipeline = studio().runs.written_pipeline(studio().runs.find(name))
+        # A pipeline of another version may not be readable.
+        if pipeline is None:
+            return ""
+        pipelines[name] = pipeline
+    return change_text(_changes(pipelines), base, run)
+
+
+def change_text(differences: Sequence[Mapping[str, str]], base: str, run: str) -> str:
+    """Return the first difference of two runs in a few words, and how many more there are."""
+    if not differences:
+        return ""
+    first, more = differences[0], len(differences) - 1
+    if first["Setting"] == "Node":
+        text = f"{first['Node']} {'removed' if first[run] == ABSENT else 'added'}"
+    else:
+        setting = first["Setting"]
+        # A title such as "MART" or "γ" stays as it is.
+        if setting[1:2].islower():
+            setting = setting[:1].lower() + setting[1:]
+        text = f"{setting} {first[base]} → {first[run]}"
+    text = shortened(text, LONGEST_CHANGE)
+    return f"{text} and {more} more" if more else text
+
+
+def changed_in(lines: Sequence[Line]) -> dict[str, str]:
+    """Return what was changed in each run, against the oldest run of its pipeline here."""
+    oldest: dict[str, str] = {}
+    changed: dict[str, str] = {}
+    for line in sorted(lines, key=lambda each: each.started):
+        base = oldest.setdefault(line.pipeline, line.run)
+        if line.run != base and line.run not in changed:
+            changed[line.run] = _change(_root(), base, line.run)
+    return changed
 
 
 def run_titles(rows: Sequence[RunRow]) -> list[str]:

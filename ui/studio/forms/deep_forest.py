@@ -47,7 +47,7 @@ PARTS: tuple[tuple[str, tuple[Row, ...]], ...] = (
     ("Screening", (("error_share", "tree_growth"),)),
 )
 AS_PRESET = "as the preset"
-PHRASES = {"folds": "{} folds", "max_layers": "max {} layers", "select_features": "{} features"}
+PHRASES = {"folds": "{} fold", "max_layers": "max {} layer", "select_features": "{} feature"}
 """How the header of a part says a value; others are said with the title of the field."""
 METRIC = {"nested": "Log loss", "per_layer": "AUC or accuracy, as in the paper"}
 
@@ -163,7 +163,8 @@ def differences(
         value = params.get(name, spec.default)
         if value != spec.default:
             phrase = PHRASES.get(name, f"{spec.title[:1].lower()}{spec.title[1:]} {{}}")
-            texts.append(phrase.format(spec.text_of(value)))
+            plural = "s" if name in PHRASES and value != 1 else ""
+            texts.append(f"{phrase.format(spec.text_of(value))}{plural}")
     return ", ".join(texts) or AS_PRESET
 
 

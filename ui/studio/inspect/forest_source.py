@@ -31,8 +31,8 @@ from ui.studio.plots.layers import scored_on
 from ui.studio.screen_text import node_title
 
 FOREST, INSPECTION = "deep-forest", "inspect-layers"
-SHOWS = {FOREST: "growth, margins, learners", INSPECTION: "all parts"}
-"""What the page shows of a node, by its type."""
+SOME_PARTS, ALL_PARTS = "growth, margins, learners", "all parts"
+"""What the page shows of a forest without and with a finished inspection."""
 FINISHED = ("done", "cached")
 
 ReadForest = Callable[[Artifact], Mapping[str, Any]]
@@ -47,6 +47,8 @@ class ForestChoice:
     node: str
     label: str
     """The name of the forest on screen: the label of its node, else the title of the type."""
+    title: str
+    """The name of the node itself, which is another one for an inspection."""
     type: str
     state: str
     forest: str | None
@@ -55,6 +57,12 @@ class ForestChoice:
     """The node that the model comes from: the same, or another one such as Load model."""
     metric: object = None
     """The growth metric in the settings of the forest, if it is set."""
+
+    @property
+    def shows(self) -> str:
+        """Return which parts the page has for it."""
+        is_inspected = self.type == INSPECTION and self.state in FINISHED
+        return ALL_PARTS if is_inspected else SOME_PARTS
 
 
 @dataclass(frozen=True)
@@ -74,7 +82,7 @@ class ForestView:
     unfinished: NodeState | None = None
     """The node while it is queued or running, for its progress."""
     error: str = ""
-    """Why the node failed."""
+    """Which node failed, and why."""
     title: str = ""
     """The name of the forest on screen; two forests side by side have different names."""
     is_second: bool = False
@@ -107,7 +115,7 @@ def choices(pipeline: Pipeline, state: RunState, catalog: NodeTypes) -> list[For
     forests = [
         _choice(pipeline, name, state, catalog)
         for name, node in pipeline.nodes.items()
-        if node.type in SHOWS
+        if node.type in (FOREST, INSPECTION)
     ]
     # A run that is just starting has not reported yet which nodes it will run.
     if state.nodes or not state.live:
@@ -125,12 +133,13 @@ def _choice(pipeline: Pipeline, name: str, state: RunState, catalog: NodeTypes) 
     model = name if node.type == FOREST else _model_source(pipeline, name)
     forest = model if model and pipeline.nodes[model].type == FOREST else None
     metric = pipeline.nodes[forest].params.get("metric") if forest else None
-    label = node_title(pipeline.nodes[model] if model else node, catalog)
+    title = node_title(node, catalog)
+    label = node_title(pipeline.nodes[model], catalog) if model else title
     # One forest may have several inspections, which their labels distinguish.
     if node.type == INSPECTION and node.label and node.label != label:
         label = f"{label} · {node.label}"
     state_of_node = node_of(state, name).state
-    return ForestChoice(name, label, node.type, state_of_node, forest, model, metric)
+    return ForestChoice(name, label, title, node.type, state_of_node, forest, model, metric)
 
 
 def _model_source(pipeline: Pipeline, inspection: str) -> str | None:
@@ -142,13 +151,19 @@ def _model_source(pipeline: Pipeline, inspection: str) -> str | None:
 
 
 def choice_titles(forests: Sequence[ForestChoice]) -> dict[str, str]:
-    """Return a name for each forest, by node; names that are equal are numbered."""
+    """Return a name for each forest, by node; names that are equal are numbered.
+
+    A name says what the page shows, or the state of an inspection that is not finished.
+    """
     titles: dict[str, str] = {}
     for choice in forests:
-        title = f"{readable(choice.label)} ({SHOWS[choice.type]})"
+        what = choice.shows
+        if choice.type == INSPECTION and what != ALL_PARTS:
+            what = f"inspection {choice.state}"
+        title = f"{readable(choice.label)} ({what})"
         number = 2
         while title in titles.values():
-            title = f"{readable(choice.label)} {number} ({SHOWS[choice.type]})"
+            title = f"{readable(choice.label)} {number} ({what})"
             number += 1
         titles[choice.node] = title
     return titles
@@ -203,7 +218,9 @@ def forest_view(
             choice, layers.records, layers.metric, layers, output.digest, title=choice.label
         )
     unfinished = node if node.state in ("running", "queued") else None
-    error = str((node.error or {}).get("message", "")) if node.state == "failed" else ""
+    error = ""
+    if node.state == "failed" and node.error:
+        error = f"{choice.title} failed: {node.error['message']}"
     records, metric = forest_records(choice, state, read_forest)
     return ForestView(
         choice, records, metric, unfinished=unfinished, error=error, title=choice.label

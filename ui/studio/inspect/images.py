@@ -2,6 +2,7 @@
 
 - ``ImageShape``   height, width and colours of an image, and which column is which pixel
 - ``find_shape``   the shape that names and values of the columns suggest; None if they suggest none
+- ``may_be_images``  whether the columns can be pixels, so that a user may type their shape
 - ``parse_shape``  the shape that a user has typed
 - ``RowImages``    the images of the inspected rows: one by one, or all on one sheet
 """
@@ -28,9 +29,9 @@ SMALLEST_SIDE = 4
 LARGEST_SIDE = 1_024
 PIXEL_WORDS = ("pixel", "pix", "px", "p", "")
 """What a column is called before its number if it is a pixel for sure."""
-GRID_NAME = re.compile(r"(?P<word>\D*?)(?P<row>\d+)(?P<between>[_x,.: -])(?P<column>\d+)")
-RUNNING_NAME = re.compile(r"(?P<word>\D*?)[_. -]?(?P<number>\d+)")
-TYPED = re.compile(r"\s*(\d+)\s*[x×*,]\s*(\d+)\s*(?:[x×*,]\s*(\d+)\s*)?")
+GRID_NAME = re.compile(r"(?P<word>\D*?)(?P<row>\d{1,6})(?P<between>[_x,.: -])(?P<column>\d{1,6})")
+RUNNING_NAME = re.compile(r"(?P<word>\D*?)[_. -]?(?P<number>\d{1,6})")
+TYPED = re.compile(r"\s*(\d{1,6})\s*[x×*,]\s*(\d{1,6})\s*(?:[x×*,]\s*(\d{1,6})\s*)?")
 COMMON_SCALE = 0.1
 """A typical pixel reaches at least this share of the brightest one."""
 EMPTY = 0.1
@@ -72,7 +73,26 @@ def find_shape(features: Sequence[str], rows: pa.Table) -> ImageShape | None:
     shape = _grid_shape(features) or _square_shape(features)
     if shape is None or not _are_numbers(shape.columns, rows):
         return None
-    return shape if _look_like_pixels(_pixels(shape, rows)) else None
+    return shape if _look_like_pixels(_pixels(shape.columns, rows)) else None
+
+
+def may_be_images(features: Sequence[str], rows: pa.Table) -> bool:
+    """Return whether all feature columns can be the pixels of an image, whatever their names.
+
+    There must be as many as a square has pixels, of one or three colours, or their names must give
+    the shape. Values must be numbers of 0 and more, none missing, on one scale.
+    """
+    # The names and the count first: reading all values takes longer.
+    if not (_grid_shape(features) or _is_square(len(features))):
+        return False
+    return _are_numbers(features, rows) and _look_like_pixels(_pixels(features, rows))
+
+
+def _is_square(count: int) -> bool:
+    """Return whether this many values fill a square of one or three colours."""
+    sides = [math.isqrt(count)]
+    sides += [math.isqrt(count // 3)] if count % 3 == 0 else []
+    return any(side >= SMALLEST_SIDE and count in (side**2, 3 * side**2) for side in sides)
 
 
 def _grid_shape(names: Sequence[str]) -> ImageShape | None:
@@ -128,8 +148,8 @@ def _is_number(kind: pa.DataType) -> bool:
 
 
 def _look_like_pixels(values: np.ndarray) -> bool:
-    """Return whether the values (rows × pixels) are at least 0 and on one scale."""
-    if not np.isfinite(values).all() or values.min() < 0:
+    """Return whether there are values (rows × pixels), at least 0 and on one scale."""
+    if not values.size or not np.isfinite(values).all() or values.min() < 0:
         return False
     brightest = values.max(axis=0)
     # Pixels at the border may always be dark.
@@ -145,7 +165,7 @@ def parse_shape(text: str, features: Sequence[str], rows: pa.Table) -> ImageShap
 
     With three numbers the last or the first is 3, for the colours: last if the colours of a pixel
     are together, first if all of one colour come before the next. Raise ``BadInput`` if the columns
-    do not fill such an image.
+    do not fill such an image, or if there are no rows.
     """
     if not text.strip():
         return None
@@ -155,6 +175,10 @@ def parse_shape(text: str, features: Sequence[str], rows: pa.Table) -> ImageShap
             f"'{text.strip()}' is not the shape of an image; type height × width, such as 28 × 28"
         )
     sides = [int(side) for side in match.groups() if side]
+    if min(sides) < 1:
+        raise BadInput("each side of an image has at least 1 pixel; type a shape such as 28 × 28")
+    if not rows.num_rows:
+        raise BadInput("there are no inspected rows to draw as images")
     planes_first = len(sides) == 3 and sides[0] == 3 and sides[2] != 3
     if len(sides) == 3 and 3 not in (sides[0], sides[2]):
         raise BadInput("an image has 3 colours; type height × width × 3, such as 32 × 32 × 3")
@@ -177,9 +201,9 @@ def parse_shape(text: str, features: Sequence[str], rows: pa.Table) -> ImageShap
 # Images
 
 
-def _pixels(shape: ImageShape, rows: pa.Table) -> np.ndarray:
-    """Return the values of the pixels, rows × pixels."""
-    return np.stack([rows.column(name).to_numpy() for name in shape.columns], axis=1)
+def _pixels(columns: Sequence[str], rows: pa.Table) -> np.ndarray:
+    """Return the values of the columns, rows × pixels."""
+    return np.stack([rows.column(name).to_numpy() for name in columns], axis=1)
 
 
 class RowImages:
@@ -190,7 +214,7 @@ class RowImages:
 
     def __init__(self, shape: ImageShape, rows: pa.Table) -> None:
         """Scale the values of all rows together to 0 … 255."""
-        values = _pixels(shape, rows).astype(np.float32)
+        values = _pixels(shape.columns, rows).astype(np.float32)
         known = values[np.isfinite(values)]
         low, high = (known.min(), known.max()) if len(known) else (0.0, 0.0)
         filled = np.nan_to_num(values, nan=low, posinf=high, neginf=low)

@@ -3,25 +3,29 @@
 - ``Neighbourhood``, ``neighbourhoods``  the nearest rows in each panel
 - ``neighbour_rows``                     the same as rows, for a file
 - ``neighbours_html``                    the same as pictures and words, for the page
+- ``draw_neighbours``                    draws them; a click on one opens its row
 """
 
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
+import streamlit as st
 
 from nodes.inspection.layers import UNKNOWN, Layers
 from ui.studio.inspect.images import RowImages
+from ui.studio.inspect.tables import LONGEST_CLASS
 from ui.studio.plots.layers import layer_colour
 from ui.studio.screen_text import shortened
+from ui.studio.streamlit_compat import component
 
 COUNT = 8
 """How many neighbours are shown."""
-LONGEST_CLASS = 16
 
 
 @dataclass(frozen=True)
@@ -91,28 +95,69 @@ def _class_name(layers: Layers, code: int) -> str | None:
 def neighbours_html(
     layers: Layers, at: int, found: Sequence[Neighbourhood], images: RowImages | None
 ) -> str:
-    """Return the neighbours as HTML: a line for each panel, nearest first.
+    """Return the neighbours as HTML: a line for each panel, nearest first, each a button.
 
     A neighbour of another class than the row has a dashed frame, so that one sees at a glance how
     pure a neighbourhood is.
     """
     depth = len(layers.records)
     lines = [_line(layers, at, each, images, layer_colour(each.number, depth)) for each in found]
-    return f"{STYLE}<div class='sylva-near'>{''.join(lines)}</div>"
+    return "".join(lines)
 
 
-STYLE = """<style>
-.sylva-near { display: grid; gap: 10px; font-size: 13px; }
-.sylva-near section { display: flex; gap: 8px; align-items: stretch; flex-wrap: wrap; }
-.sylva-near header { width: 116px; padding-left: 8px; border-left: 4px solid; }
-.sylva-near header b { display: block; }
-.sylva-near figure { margin: 0; width: 108px; padding: 5px 7px; border-radius: 8px;
-  border: 1px solid rgba(128, 128, 128, .35); line-height: 1.35; overflow-wrap: anywhere; }
-.sylva-near figure.other { border: 2px dashed #D55E00; padding: 4px 6px; }
-.sylva-near img { display: block; height: 44px; max-width: 92px; margin: 0 auto 3px;
+STYLE = """
+.near { display: grid; gap: 10px; font-family: var(--st-font); font-size: 13px;
+  color: var(--st-text-color); }
+.near section { display: flex; gap: 8px; align-items: stretch; flex-wrap: wrap; }
+.near header { width: 116px; padding-left: 8px; border-left: 4px solid; }
+.near header b { display: block; }
+.near button { width: 108px; padding: 5px 7px; border-radius: 8px; cursor: pointer; font: inherit;
+  color: inherit; background: transparent; text-align: left; line-height: 1.35;
+  border: 1px solid rgba(128, 128, 128, .35); overflow-wrap: anywhere; }
+.near button.other { border: 2px dashed #D55E00; padding: 4px 6px; }
+.near button:hover { background: var(--st-secondary-background-color); }
+.near button:focus-visible { outline: 2px solid var(--st-primary-color); outline-offset: 1px; }
+.near img { display: block; height: 44px; max-width: 92px; margin: 0 auto 3px;
   image-rendering: pixelated; background: white; }
-.sylva-near small { display: block; opacity: .75; font-size: 12px; }
-</style>"""
+.near small { display: block; opacity: .75; font-size: 12px; }
+"""
+SCRIPT = """
+export default function ({ parentElement, data, setTriggerValue }) {
+  const box = parentElement.querySelector(".near");
+  box.innerHTML = data.html;
+  box.onclick = (event) => {
+    const card = event.target.closest("button");
+    if (card) setTriggerValue("opened", Number(card.dataset.row));
+  };
+}
+"""
+_KEY = "inspect-near"
+
+
+def draw_neighbours(
+    layers: Layers,
+    at: int,
+    found: Sequence[Neighbourhood],
+    images: RowImages | None,
+    open_row: Callable[[int], None],
+) -> None:
+    """Draw the neighbours; a click on one calls ``open_row`` with the number of its row."""
+    draw = component("sylva-near", html='<div class="near"></div>', js=SCRIPT, css=STYLE)
+    draw(
+        key=_KEY,
+        data={"html": neighbours_html(layers, at, found, images)},
+        height="content",
+        on_opened_change=partial(_take, layers, open_row),
+    )
+
+
+def _take(layers: Layers, open_row: Callable[[int], None]) -> None:
+    """Open the row that the component has sent."""
+    sent = st.session_state.get(_KEY)
+    opened = sent.get("opened") if sent is not None else None
+    # Anything may arrive from a browser; not isinstance: True is an int as well.
+    if type(opened) is int and opened in layers.rows:
+        open_row(opened)
 
 
 def _line(
@@ -136,7 +181,8 @@ def _line(
         words.append(f"<small>distance {distance:.3g}</small>")
         picture = f"<img alt='' src='{images.address(position)}'>" if images else ""
         looks = " class='other'" if is_other else ""
-        cells.append(f"<figure{looks}>{picture}{''.join(words)}</figure>")
+        opens = f"type='button' data-row='{layers.rows[position]}' title='Open this row'"
+        cells.append(f"<button{looks} {opens}>{picture}{''.join(words)}</button>")
     return f"<section>{head}{''.join(cells)}</section>"
 
 

@@ -29,7 +29,6 @@ from ui.studio.inspect import sections
 from ui.studio.inspect.forest_source import (
     FOREST,
     INSPECTION,
-    SHOWS,
     ForestChoice,
     ForestView,
     choice_titles,
@@ -97,8 +96,12 @@ def page() -> None:
 
 
 def _leave() -> None:
-    """Return to the list of forests."""
-    st.query_params.clear()
+    """Return to the list of forests.
+
+    Streamlit removes the open tab from the address itself: a widget owns that part.
+    """
+    for name in ("run", "node", SECOND):
+        st.query_params.pop(name, None)
 
 
 # The list
@@ -143,7 +146,7 @@ def chooser_table(forests: list[FoundForest]) -> pd.DataFrame:
         {
             "Pipeline": [readable(found.run.name) for found in forests],
             "Forest": [readable(found.choice.label) for found in forests],
-            "Shows": [SHOWS[found.choice.type] for found in forests],
+            "Shows": [found.choice.shows for found in forests],
             "When": [clock(found.run.started or found.run.created) for found in forests],
             "State": [state_label(found.choice.state) for found in forests],
             "Score": [readable(_listed_score(found)) for found in forests],
@@ -450,7 +453,7 @@ def _draw_state(forest: ForestView, state: RunState) -> None:
         with st.container(key="inspect-progress"):
             st.progress(fraction, plain(readable(_doing(forest))))
     elif forest.error:
-        st.error(plain(readable(f"{forest.choice.label} failed: {forest.error}")))
+        st.error(plain(readable(forest.error)))
     elif forest.layers is None and node.state not in ("done", "cached"):
         st.badge(state_label(node.state), color=tone(node.state).badge)
 
@@ -470,7 +473,7 @@ def _doing(forest: ForestView) -> str:
     """Return what the unfinished node does now."""
     assert forest.unfinished is not None
     now = "waiting" if forest.unfinished.state == "queued" else forest.unfinished.text or "running"
-    return f"{forest.choice.label}: {now}"
+    return f"{forest.choice.title}: {now}"
 
 
 def forest_facts(forest: ForestView) -> list[str]:

@@ -23,9 +23,9 @@ from nodes.inspection.layers import UNKNOWN, Layers
 from ui.studio import plots
 from ui.studio.inspect import tables
 from ui.studio.inspect.forest_source import ForestView, depth_text, growth_text, screened
-from ui.studio.inspect.images import RowImages, find_shape, parse_shape
+from ui.studio.inspect.images import RowImages, find_shape, may_be_images, parse_shape
 from ui.studio.inspect.maps import LinkedRows, MapGroup, Marks, link_rows, marks, row_maps, some
-from ui.studio.inspect.neighbours import neighbour_rows, neighbourhoods, neighbours_html
+from ui.studio.inspect.neighbours import draw_neighbours, neighbour_rows, neighbourhoods
 from ui.studio.plots.layers import HELD_OUT, TABLE, dropped_numbers, scored_on
 from ui.studio.screen_text import plain
 from ui.studio.widgets import download_csv, grid, picture, short_texts, side_by_side
@@ -60,7 +60,8 @@ WITHOUT_INPUT = (
 )
 MAX_PICTURES = 500
 """Rows of a list that have a picture."""
-FEWEST_PIXELS = 16
+LONGEST_SHAPE = 30
+"""Most letters of a shape that a user types."""
 
 Layer = Mapping[str, Any]
 
@@ -381,12 +382,13 @@ def _pair_words(groups: Sequence[MapGroup], linked: LinkedRows) -> str:
 def row_images(forest: ForestView) -> RowImages | None:
     """Draw the setting of images; return the images of the rows if there are any.
 
-    The shape is found by the columns. The user may type another one, or none.
+    The shape is found by the columns. The user may type another one, or none. Columns that cannot
+    be pixels have no setting.
     """
     layers = _inspected(forest)
-    if len(layers.features) < FEWEST_PIXELS:
-        return None
     found = _found_shape(layers, forest.digest)
+    if found is None:
+        return None
     saved = f"inspect-shape-kept-{forest.digest}"
     key = f"inspect-shape-{forest.digest}"
     # Streamlit drops the value of a widget that is not drawn, as in another tab.
@@ -396,6 +398,7 @@ def row_images(forest: ForestView) -> RowImages | None:
             "Shape of the images",
             key=key,
             placeholder="28 × 28",
+            max_chars=LONGEST_SHAPE,
             help="Height × width, if the columns of a row are the pixels of an image; × 3 for "
             "colours. Empty: rows are not shown as images.",
         )
@@ -408,8 +411,13 @@ def row_images(forest: ForestView) -> RowImages | None:
 
 
 @st.cache_data(show_spinner=False, max_entries=16)
-def _found_shape(_layers: Layers, digest: str) -> str:
-    """Return the shape of the images that the columns suggest, as text; empty for none."""
+def _found_shape(_layers: Layers, digest: str) -> str | None:
+    """Return the shape of the images that the columns suggest, as text.
+
+    It is empty if only the user can know the shape, and None if the columns cannot be pixels.
+    """
+    if not may_be_images(_layers.features, _layers.sample):
+        return None
     shape = find_shape(_layers.features, _layers.sample)
     return shape.text if shape else ""
 
@@ -566,8 +574,11 @@ def draw_row(forest: ForestView) -> None:
         first = next(iter(lists.values()), [0])[0]
         st.session_state["inspect-row"] = saved if saved in rows else rows[first]
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
-        hint = "Type the number of a row of the sample."
-        row = st.selectbox("Row", rows, key="inspect-row", width=200, help=hint)
+        hint = "Type the number or the class of a row of the sample, or right or wrong."
+        titles = _row_titles(layers, forest.digest)
+        row = st.selectbox(
+            "Row", rows, key="inspect-row", width=340, help=hint, format_func=titles.__getitem__
+        )
         if lists:
             which = st.segmented_control("Rows to inspect", list(lists), key="inspect-row-list")
         images = row_images(forest)
@@ -577,6 +588,12 @@ def draw_row(forest: ForestView) -> None:
         _row_list(layers, lists[which], key, images)
     _draw_way(layers, rows.index(row), images)
     _draw_neighbours(layers, rows.index(row), images, marks(forest.digest))
+
+
+@st.cache_data(show_spinner=False, max_entries=16)
+def _row_titles(_layers: Layers, digest: str) -> dict[int, str]:
+    """Return the names of all rows in the list to choose from, by their number, from the cache."""
+    return tables.row_titles(_layers)
 
 
 def _lists(layers: Layers, marked: Marks) -> dict[str, list[int]]:
@@ -605,10 +622,12 @@ def _draw_way(layers: Layers, at: int, images: RowImages | None) -> None:
             true_class = truth if truth != UNKNOWN else None
             words = (
                 "A class vector: the probability that a learner predicts for each class. "
-                "Darker is more probable."
+                "The stronger the blue, the more probable."
             )
             if true_class is not None:
-                words += " Good: the cell in the dotted frame, which is the true class, is dark."
+                words += (
+                    " Good: the strongest blue is in the dotted frame, which is the true class."
+                )
             figure = plots.class_vectors(
                 vectors, outputs, layers.learners, layers.classes, true_class, gone
             )
@@ -647,14 +666,15 @@ def _draw_neighbours(layers: Layers, at: int, images: RowImages | None, marked: 
     with st.container(key="inspect-neighbours"):
         st.markdown("**Nearest rows**")
         words = (
-            "The inspected rows that are nearest to this one, in the input and after each layer."
+            "The inspected rows that are nearest to this one, in the input and after each layer. "
+            "Click one to open it."
         )
         if found[0].same_class is not None:
             words += (
                 " A dashed frame: another class. Good: the frames get fewer from layer to layer."
             )
         st.caption(words if 0 in layers.panels else f"{words} {WITHOUT_INPUT}")
-        st.html(neighbours_html(layers, at, found, images))
+        draw_neighbours(layers, at, found, images, choose_row)
         near = [at, *(position for each in found for position in each.positions)]
         with st.container(horizontal=True):
             show = partial(_show_in_maps, marked, sorted(set(near)))
@@ -770,10 +790,9 @@ def draw_screening(forest: ForestView) -> None:
 
     The second part needs the true classes of an inspection.
     """
-    did = screened(forest.kept)
     sides = st.columns(2 if forest.layers and _has_truth(forest.layers) else 1)
     with sides[0]:
-        _draw_what_happened(forest, did=did)
+        _draw_what_happened(forest)
     if len(sides) > 1 and forest.layers:
         with sides[1]:
             _draw_what_if(forest.layers)
@@ -781,20 +800,20 @@ def draw_screening(forest: ForestView) -> None:
         st.caption("Inspect rows with known classes to see what confidence screening would do.")
 
 
-def _draw_what_happened(forest: ForestView, *, did: bool) -> None:
-    """Draw how many rows left at each layer."""
+def _draw_what_happened(forest: ForestView) -> None:
+    """Draw how many rows left at each layer; if none left early, say so."""
     st.markdown("**What happened**")
-    if not did:
-        st.info(
-            "This forest does not use confidence screening: every row goes through all layers. "
-            "The preset gcForest-CS uses it."
-        )
-        return
     layers: Sequence[Layer] = forest.stages if forest.layers else forest.kept
     what = "inspected table" if forest.layers else "training rows"
     flows = tables.flows_of(layers)
-    figure = plots.screening(flows, f"Rows that left early: {what}")
-    picture(figure, "screening", tables.flow_words(flows))
+    words = tables.flow_words(flows)
+    if not screened(flows):
+        st.info(
+            f"{words} Rows leave early only in a forest with confidence screening, "
+            "such as the preset gcForest-CS."
+        )
+        return
+    picture(plots.screening(flows, f"Rows that left early: {what}"), "screening", words)
     download_csv("screening", tables.flow_rows(flows, what))
 
 
@@ -814,8 +833,11 @@ def _draw_what_if(layers: Layers) -> None:
         "is below a times the error rate of all rows.",
     )
     flows = [flow._asdict() for flow in screening_flow(layers.outputs, layers.truth, share)]
+    words = f"With a = {share:.2f}: {tables.flow_words(flows)}"
     with st.container(key="inspect-what-if"):
-        words = f"With a = {share:.2f}: {tables.flow_words(flows)}"
+        if not screened(flows):
+            st.info(words)
+            return
         title = f"Rows that would leave, of the {len(layers.rows):,} sampled"
         picture(plots.screening(flows, title), "what-if", words)
         download_csv("what-if", tables.flow_rows(flows, f"a = {share:.2f}"))

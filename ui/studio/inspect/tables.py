@@ -4,6 +4,7 @@
 - ``metrics_of``, ``scored_by``         layers by another metric than the one that decided
 - ``marked_rows``                       rows of the sample, with the prediction after each layer
 - ``mistakes``, ``changed``             rows to inspect, as positions in the sample
+- ``row_titles``                        rows with their class, and whether it is predicted
 - ``vector_rows``, ``row_story``        one row on its way through the layers
 - ``quality_rows``, ``agreement_rows``, ``importance_rows``  learners
 - ``flows_of``, ``flow_rows``, ``flow_words``  rows that leave early
@@ -28,10 +29,12 @@ from ui.studio.plots.layers import (
     dropped_numbers,
     scored_on,
 )
+from ui.studio.screen_text import shortened
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+LONGEST_CLASS = 16
 Layer = Mapping[str, Any]
 Row = dict[str, Any]
 
@@ -247,6 +250,26 @@ def vector_rows(layers: Layers, at: int) -> list[Row]:
                 for label, value in zip(layers.classes, vector, strict=True)
             ]
     return rows
+
+
+def row_titles(layers: Layers) -> dict[int, str]:
+    """Return number, class and final prediction of each row of the sample, by its number.
+
+    For example: ``Row 5 · class cat · wrong: dog``.
+    """
+    predicted = layers.predicted(len(layers.stages))
+    titles = {}
+    for number, truth, final in zip(layers.rows, layers.truth, predicted, strict=True):
+        name = shortened(layers.classes[final], LONGEST_CLASS)
+        if truth == UNKNOWN:
+            words = f"predicted {name}"
+        elif truth == final:
+            words = f"class {name} · right"
+        else:
+            known = shortened(layers.classes[truth], LONGEST_CLASS)
+            words = f"class {known} · wrong: {name}"
+        titles[int(number)] = f"Row {number} · {words}"
+    return titles
 
 
 def row_story(layers: Layers, at: int) -> list[str]:

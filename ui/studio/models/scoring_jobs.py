@@ -31,6 +31,7 @@ from engine.errors import BadInput, SylvaError, reader_crashed
 from engine.processes import exit_text
 from engine.workspace import Files, Workspace
 from nodes.data.formats import FileFormat, imports_for, open_blocks
+from nodes.models.drift import SUMMARY
 from nodes.models.encoder import TableEncoder
 from nodes.models.model import describe_model
 from nodes.models.new_data import InputChecker
@@ -75,6 +76,8 @@ class ScoringJob:
     finished: float | None = None
     error: str = ""
     stopping: bool = False
+    drift: dict[str, Any] | None = None
+    """How far the rows differ from training, as ``DriftReport.to_json``; None if unknown."""
 
     @property
     def running(self) -> bool:
@@ -219,7 +222,8 @@ class ScoringJobs:
         with self._lock:
             self._processes.pop(job.id, None)
             if "error" not in result:
-                self._update(job.id, state="done", rows=result["rows"], total=result["rows"])
+                rows, drift = result["rows"], result.get("drift")
+                self._update(job.id, state="done", rows=rows, total=rows, drift=drift)
             # A cancelled process ends with an error too.
             elif self._jobs[job.id].stopping:
                 self._update(job.id, state="cancelled")
@@ -277,6 +281,9 @@ def _predict_arguments(
         arguments.append("--no-header")
     if keep_all:
         arguments.append("--keep-all")
+    # A model that was saved without a summary has nothing to compare the rows with.
+    if (model / SUMMARY).is_file():
+        arguments += ["--drift", str(target.with_name(f"{target.name}.drift.json"))]
     return arguments
 
 

@@ -21,6 +21,7 @@ from engine.errors import SylvaError
 from engine.text import counted, duration, size
 from nodes.data.files import list_files
 from nodes.data.formats import FileFormat
+from nodes.models.drift import DriftReport
 from nodes.models.encoder import TableEncoder
 from nodes.models.model import describe_model
 from nodes.models.registry import ModelEntry, Registry
@@ -48,6 +49,18 @@ MAX_DOWNLOAD = 100_000_000
 FIRST_ROWS = 100
 CHOSEN = "scoring-file"
 PORT = 8000
+ADDRESS = f"http://127.0.0.1:{PORT}"
+DRIFT_HELP = {
+    "Drift": "How far the values differ from the training rows, by PSI: some from 0.1, large from "
+    "0.25. None if chance alone could explain it.",
+    "PSI": "Population stability index: 0 if the shares of all bins are those of the training "
+    "rows.",
+    "KS": "Kolmogorov–Smirnov statistic: the largest distance between the two cumulative "
+    "distributions, from 0 to 1. Only for numbers and times.",
+    "Unseen": "Share of rows with a category that the training rows did not have.",
+    "Missing": "Share of rows without a value.",
+    "Missing in training": "Share of training rows without a value.",
+}
 ENDINGS = {"CSV": "csv", "Parquet": "parquet"}
 
 
@@ -71,11 +84,17 @@ def draw_scoring(registry: Registry, entry: ModelEntry) -> None:
     if chosen:
         _draw_start(registry, entry, chosen)
     show_flashes("scoring")
-    own = jobs().of(entry.name)
+    model = reference_of(entry)
+    own = jobs().of(model)
     if own:
         # Only running jobs have to be drawn again by themselves.
         live = any(job.running for job in own)
-        st.fragment(_draw_jobs, run_every=LOOK_SECONDS if live else None)(entry.name, live)
+        st.fragment(_draw_jobs, run_every=LOOK_SECONDS if live else None)(model, live)
+
+
+def reference_of(entry: ModelEntry) -> str:
+    """Return how commands name the version that is shown: the one in use by its name alone."""
+    return entry.name if entry.in_use else entry.reference
 
 
 # Before
@@ -105,7 +124,7 @@ def _draw_start(registry: Registry, entry: ModelEntry, source: str) -> None:
     """Draw whether the file fits the model, the options, and the button that starts."""
     file_format = file_format_of(source)
     fault = _misfit(
-        entry.name,
+        entry.reference,
         entry.saved,
         source,
         FileVersion.of(studio().files.data / source),
@@ -129,7 +148,7 @@ def _draw_start(registry: Registry, entry: ModelEntry, source: str) -> None:
             disabled=bool(fault),
             key="scoring-start",
             on_click=_start,
-            args=(entry.name, source, ENDINGS[ending or "CSV"], keep_all, file_format),
+            args=(reference_of(entry), source, ENDINGS[ending or "CSV"], keep_all, file_format),
         )
 
 
@@ -227,6 +246,51 @@ def _draw_result(job: ScoringJob, took: str) -> None:
         )
     file, key = (job.target.read_bytes, job.target.name, BINARY), f"download-{job.id}"
     download("Download the result", *file, key, refused=refused)
+    _draw_drift(job)
+
+
+def _draw_drift(job: ScoringJob) -> None:
+    """Draw how far the scored rows differ from the training rows."""
+    if job.drift is None:
+        st.caption(
+            "Drift was not measured: the model was saved without a summary of its training rows. "
+            "Train and save it again to get one."
+        )
+        return
+    report = DriftReport.from_json(job.drift)
+    if report.at("large") or report.at("some"):
+        st.warning(plain(report.words), icon=":material/trending_up:")
+    else:
+        st.caption(f":material/check: {plain(report.words)}")
+    config = st.column_config
+    columns = {
+        name: config.NumberColumn(format="%.3f" if name in ("PSI", "KS") else "percent", help=text)
+        for name, text in DRIFT_HELP.items()
+        if name != "Drift"
+    }
+    columns["Drift"] = config.TextColumn(help=DRIFT_HELP["Drift"])
+    with st.expander("Drift by column", expanded=bool(report.at("large"))):
+        grid(drift_table(report), f"drift-{job.id}", column_config=columns)
+        st.caption(
+            f"{report.rows:,} scored rows against {report.training_rows:,} training rows, which "
+            "the model remembers as counts."
+        )
+
+
+def drift_table(report: DriftReport) -> list[dict[str, Any]]:
+    """Return the drift of each column as rows of a table, the most drift first."""
+    return [
+        {
+            "Column": each.name,
+            "Drift": each.level,
+            "PSI": each.psi,
+            "KS": each.ks,
+            "Unseen": each.unseen,
+            "Missing": each.missing,
+            "Missing in training": each.missing_in_training,
+        }
+        for each in report.columns
+    ]
 
 
 @st.cache_data(max_entries=16, show_spinner=False)
@@ -261,16 +325,17 @@ def first_rows(path: Path, most: int = FIRST_ROWS) -> pa.Table:
 
 def draw_usage(registry: Registry, entry: ModelEntry) -> None:
     """Draw commands and code that use the model, ready to copy."""
-    example = UsageExample(entry.name, studio().workspace.root)
+    example = UsageExample(reference_of(entry), studio().workspace.root)
     row = example_row(
-        TableEncoder.from_json(describe_model(registry.folder_of(entry.name))["encoder"])
+        TableEncoder.from_json(describe_model(registry.folder_of(entry.reference))["encoder"])
     )
     st.markdown(
         "**Command line.** Score a file of any size. The result is a CSV, Parquet or Arrow file."
     )
     st.code(command_line(example), language="bash", wrap_lines=True)
     st.markdown(
-        "**REST.** Start the service, then send rows. Open its address in a browser to read more."
+        "**REST.** Start the service here under *Service*, or in a terminal. Then send rows. Open "
+        "its address in a browser to read more."
     )
     st.code(service(example), language="bash", wrap_lines=True)
     st.code(
@@ -302,31 +367,29 @@ def service(example: UsageExample) -> str:
     return shlex.join([*words, "--workspace", str(example.workspace)])
 
 
-def request(row: Mapping[str, Any]) -> str:
-    """Return the command that asks the service for the prediction of one row."""
+def request(row: Mapping[str, Any], address: str = ADDRESS, token: str = "") -> str:
+    """Return the command that asks a service for the prediction of one row."""
     body = json.dumps({"rows": [row]}, ensure_ascii=False)
-    return "\n".join(
-        [
-            f"curl http://127.0.0.1:{PORT}/predict \\",
-            "  --header 'Content-Type: application/json' \\",
-            f"  --data {shlex.quote(body)}",
-        ]
-    )
+    lines = [f"curl {address}/predict \\"]
+    if token:
+        lines.append(f"  --header {shlex.quote(f'Authorization: Bearer {token}')} \\")
+    lines += [
+        "  --header 'Content-Type: application/json' \\",
+        f"  --data {shlex.quote(body)}",
+    ]
+    return "\n".join(lines)
 
 
 def python(example: UsageExample) -> str:
-    """Return the Python program that scores a file."""
+    """Return the Python program that predicts for a data frame."""
+    load = f"sylva.load_model({example.model!r}, {str(example.workspace)!r})"
     return "\n".join(
         [
-            "from pathlib import Path",
+            "import pandas as pd",
+            "import sylva",
             "",
-            "from engine.workspace import Workspace",
-            "from nodes.models.registry import Registry",
-            "from nodes.models.scoring import score_file",
-            "",
-            f"model = Registry(Workspace.at({str(example.workspace)!r})).open({example.model!r})",
-            f"scored = score_file(model, Path({example.source!r}), Path({example.target!r}))",
-            'print(f"{scored.rows:,} rows in {scored.seconds:.1f} s")',
+            f"model = {load}",
+            f"print(model.predict_proba(pd.read_csv({example.source!r})))",
         ]
     )
 

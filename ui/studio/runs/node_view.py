@@ -39,7 +39,11 @@ def draw_node(
     written = pipeline.nodes.get(name) if pipeline else None
     node_type = studio().catalog.get(written.type) if written else None
     tries = written.settings.tries(row.retries) if written else 0
-    _draw_state(name, node, failure_text(title, node, node_type), tries)
+    failed = [each for each in state.nodes_in("failed") if state.nodes[each].error]
+    # The head of a failed run has the error of its first failed node.
+    is_shown = state.state == "failed" and failed[:1] == [name]
+    failure = "" if is_shown else failure_text(title, node, node_type)
+    _draw_state(name, node, failure, tries)
     if node.subtasks:
         _draw_subtasks(state.id, name, node)
     _draw_outputs(row, state, name, node_type)
@@ -68,10 +72,11 @@ def _draw_settings(run: str, name: str, title: str, pipeline: Pipeline) -> None:
 
 
 def _draw_state(name: str, node: NodeState, failure: str, tries: int) -> None:
-    """Draw state and times of a node; if it failed, the ``failure`` first."""
+    """Draw state and times of a node; if it failed, the ``failure`` first, unless it is empty."""
     # A queued node with an error has failed before, and will be tried again.
     if node.error and node.state in ("failed", "queued"):
-        st.error(plain(readable(failure)))
+        if failure:
+            st.error(plain(readable(failure)))
         if node.error.get("traceback"):
             with st.expander("Traceback", key=f"run-traceback-{name}"):
                 st.code(readable(node.error["traceback"]), language="python")

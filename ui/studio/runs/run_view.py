@@ -23,7 +23,7 @@ from ui.studio.builder.node_results import result_in_run
 from ui.studio.builder.node_states import NodeResult
 from ui.studio.new_pipelines import pipeline_of_run
 from ui.studio.runs.graph import RunGraph, clicked_node, draw_graph, last_answer, titles
-from ui.studio.runs.node_view import draw_node
+from ui.studio.runs.node_view import draw_node, failure_text
 from ui.studio.runs.remarks import (
     LONGEST_NOTE,
     MOST_TAGS,
@@ -110,7 +110,7 @@ def _draw(watcher: RunWatcher, planned: ExpandedPipeline | None, is_polled: bool
         st.rerun()
     # A pipeline that cannot be read has no titles: its nodes keep their names.
     named = {name: name for name in state.nodes} | _titles(watcher.row, pipeline)
-    _draw_head(watcher.row, state, named)
+    _draw_head(watcher.row, state, named, pipeline)
     if pipeline is None:
         st.warning(
             "Another version of Sylva wrote the pipeline of this run; its graph cannot be drawn."
@@ -133,7 +133,9 @@ def _titles(row: RunRow, pipeline: Pipeline | None) -> dict[str, str]:
 # Head and buttons
 
 
-def _draw_head(row: RunRow, state: RunState, named: Mapping[str, str]) -> None:
+def _draw_head(
+    row: RunRow, state: RunState, named: Mapping[str, str], pipeline: Pipeline | None
+) -> None:
     """Draw the name, the state, the buttons, and how to continue.
 
     ``named`` are the titles of the nodes.
@@ -150,7 +152,7 @@ def _draw_head(row: RunRow, state: RunState, named: Mapping[str, str]) -> None:
     st.caption(plain(" · ".join(run_words(row, state, time.time()))))
     if remark.note:
         st.text(readable(remark.note))
-    _draw_advice(state, named)
+    _draw_advice(state, named, pipeline)
 
 
 def _draw_remark(run: str, remark: Remark) -> None:
@@ -223,7 +225,7 @@ def _draw_buttons(state: RunState) -> None:
         st.rerun()
 
 
-def _draw_advice(state: RunState, named: Mapping[str, str]) -> None:
+def _draw_advice(state: RunState, named: Mapping[str, str], pipeline: Pipeline | None) -> None:
     """Draw why the run is not done, and how to continue it."""
     show_flashes(FLASHES)
     if _is_resuming(state):
@@ -233,25 +235,26 @@ def _draw_advice(state: RunState, named: Mapping[str, str]) -> None:
         text = f"The run was interrupted: {why} Press Resume to continue it."
         st.warning(plain(readable(text)))
     elif state.state == "failed":
-        st.error(plain(readable(cause(state, named))))
+        st.error(plain(readable(cause(state, named, pipeline))))
         st.caption(
             "If the pipeline needs a change, press Open this pipeline, change it and run it: "
             "finished nodes are not computed again. If the cause was something else, press Retry."
         )
 
 
-def cause(state: RunState, named: Mapping[str, str]) -> str:
+def cause(state: RunState, named: Mapping[str, str], pipeline: Pipeline | None = None) -> str:
     """Return why a run failed.
 
-    It is the error of the first node that failed, and how many more failed.
+    It is the error of the first node that failed, and how many more failed. With the pipeline, the
+    field of the form is named too.
     """
-    failed = [
-        (name, node.error) for name in state.nodes_in("failed") if (node := state.nodes[name]).error
-    ]
+    failed = [name for name in state.nodes_in("failed") if state.nodes[name].error]
     if not failed:
         return "The run failed."
-    (name, error), more = failed[0], len(failed) - 1
-    line = f"{named.get(name, name)}: {(error or {})['message']}"
+    name, more = failed[0], len(failed) - 1
+    written = pipeline.nodes.get(name) if pipeline else None
+    node_type = studio().catalog.get(written.type) if written else None
+    line = failure_text(named.get(name, name), state.nodes[name], node_type)
     return f"{line} (and {counted(more, 'more node', 'more nodes')})" if more else line
 
 

@@ -65,7 +65,8 @@ def gantt(spans: Sequence[Span], titles: Mapping[str, str]) -> go.Figure:
         plot_bgcolor="rgba(0,0,0,0)",
         modebar=TOOLS,
     )
-    names = [html.escape(shortened(title, NAME_LENGTH)) for title in titles.values()]
+    # Plotly would show the entity of a quote as it is written.
+    names = [html.escape(shortened(title, NAME_LENGTH), quote=False) for title in titles.values()]
     # Not ``named_ticks``: rows go down, and names are cut to this page's length.
     ticks = {"tickmode": "array", "tickvals": list(rows.values()), "ticktext": names}
     limits = [len(names) - 0.5, -0.5]
@@ -79,7 +80,8 @@ def _trace(
 ) -> go.Bar | go.Scatter:
     """Return all spans in one state, with what the mouse shows of each."""
     trace = _points(spans, rows) if state == "cached" else _bars(spans, rows, state)
-    trace.customdata = [_hover(span, titles[span.node]) for span in spans]
+    escaped = [html.escape(titles[span.node], quote=False) for span in spans]
+    trace.customdata = [_hover(*each) for each in zip(spans, escaped, strict=True)]
     trace.hovertemplate = "%{customdata}<extra></extra>"
     return trace
 
@@ -111,10 +113,10 @@ def _points(spans: Sequence[Span], rows: Mapping[str, int]) -> go.Scatter:
 
 
 def _hover(span: Span, title: str) -> str:
-    """Return what the mouse shows of a span; the text is escaped."""
+    """Return what the mouse shows of a span; the title of its node is escaped already."""
     took = "" if span.state == "cached" else f" for {duration(_end(span) - span.start)}"
     attempt = f", attempt {span.attempt}" if span.attempt > 1 else ""
-    return f"{html.escape(title)}<br>{span.state}{took}{attempt}<br>from {clock(span.start)}"
+    return f"{title}<br>{span.state}{took}{attempt}<br>from {clock(span.start)}"
 
 
 def _end(span: Span) -> float:
@@ -327,7 +329,8 @@ def _live_bar(span: Span, title: str, start: float, whole: float) -> str:
     style = (
         f"left: {left:.2f}%; width: max(4px, {width:.2f}%); background: {tone(span.state).strong}"
     )
-    return f"<i title='{_hover(span, title).replace('<br>', ', ')}' style='{style}'></i>"
+    text = _hover(span, html.escape(title)).replace("<br>", ", ")
+    return f"<i title='{text}' style='{style}'></i>"
 
 
 TIMELINE_STYLE = (

@@ -15,7 +15,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from engine import pipeline_file
-from engine.errors import SylvaError
+from engine.errors import BadStructure, Problem, SylvaError
 from engine.events import EventLog, RunFinished, RunStarted
 from engine.node_types import load_catalog
 from engine.pipeline import Edge, Node, Pipeline, PortRef, Sweep
@@ -26,6 +26,8 @@ from engine.processes import identify
 from engine.run_state import run_state
 from engine.supervisor_starter import SupervisorStarter
 from engine.workspace import Workspace
+from tests.run_events import append_stored
+from tests.ui.studio.runs.lab import STARTED
 from tests.waiting import until
 from ui.studio.builder import browser_tab, node_panel, node_results, outputs, page, pipeline_list
 from ui.studio.builder.open_pipeline import OpenPipeline
@@ -67,11 +69,12 @@ class Canvas:
     def __init__(self) -> None:
         self.selection: tuple[str, ...] = ()
         self.edit: Callable[[Pipeline], Pipeline] = lambda pipeline: pipeline
+        self.refused: Problem | None = None
         self.drawn: dict[str, Any] = {}
 
     def __call__(self, pipeline: Pipeline, **drawn: Any) -> tuple[str, ...]:
         after = self.edit(pipeline)
-        drawn["on_edit"](Edited(after, Revision()))
+        drawn["on_edit"](Edited(after, Revision(), refused=self.refused))
         self.edit = lambda pipeline: pipeline
         self.drawn = {
             **drawn,
@@ -224,6 +227,21 @@ def test_a_card_shows_the_state_of_the_last_run_and_a_hostile_name_as_text(studi
     assert not any(hostile in str(part.body) for part in app.get("html"))
 
 
+def test_the_card_of_a_live_sweep_names_the_node_and_not_the_id_of_a_branch(studio: Studio):
+    sweep = Sweep.model_validate({"grid": {"share": [0.5, 0.6]}})
+    nodes = {"load": WINE.nodes["load"], "s": Node(type="sample", label="Less", sweep=sweep)}
+    swept = with_values(WINE, nodes=nodes, edges=(Edge.between("load.table", "s.table"),))
+    pipeline = library(studio).create(swept)
+    run = studio.runs.create(swept, RunOptions(pipeline_id=pipeline))
+    branch = studio.runs.planned_pipeline(studio.runs.find(run)).copies_of(["s"])[0]
+    with studio.runs.log() as log:
+        supervisor = identify().to_dict()
+        append_stored(log, run, "run-started", supervisor=supervisor, todo=["load", branch])
+        append_stored(log, run, "started", branch, **STARTED)
+    [progress] = open_page().get("progress")
+    assert "Less" in progress.proto.text and branch not in progress.proto.text
+
+
 def test_a_broken_file_is_listed_with_its_fault_and_cannot_be_opened(studio: Studio):
     (library(studio).folder / "broken.json").write_text("{")
     app = open_page()
@@ -261,11 +279,19 @@ def test_the_chosen_nodes_form_changes_the_document(studio: Studio, canvas: Canv
         "seed": 7,
     }
     next(field for field in app.text_input if field.label == "Label").set_value("A half").run()
-    next(field for field in app.number_input if field.label == "Timeout").set_value(2.5).run()
+    timeout = next(field for field in app.number_input if field.label.startswith("Timeout"))
+    timeout.set_value(2.5).run()
     node = library(studio).open(pipeline).pipeline.nodes["sample"]
     assert (node.label, node.settings.timeout) == ("A half", 2.5)
     next(field for field in app.text_input if field.label == "Name").set_value("Red wine").run()
     assert library(studio).open(pipeline).pipeline.name == "Red wine"
+
+
+def test_the_panel_of_a_bypassed_node_says_that_it_is(studio: Studio, canvas: Canvas):
+    bypassed = with_values(WINE.nodes["sample"], bypass=True)
+    pipeline = library(studio).create(with_values(WINE, nodes={**WINE.nodes, "sample": bypassed}))
+    canvas.selection = ("sample",)
+    assert [info.value.partition(":")[0] for info in open_page(pipeline).info] == ["Bypassed"]
 
 
 def test_a_pipeline_is_run_and_its_states_are_shown_on_the_canvas(studio: Studio, canvas: Canvas):
@@ -545,6 +571,16 @@ def test_unsaved_edits_that_were_left_are_saved_once_that_is_possible(
     app.run()
     assert library(studio).open(pipeline).pipeline.name == "Mine"
     assert "“Mine”" in app.toast[0].value and not app.warning
+
+
+def test_a_pipeline_is_not_called_saved_while_an_edit_of_the_canvas_is_refused(
+    studio: Studio, canvas: Canvas
+):
+    app = open_page(library(studio).create(WINE))
+    canvas.refused = BadStructure("this must be one line", field="label")
+    assert "not saved" in words(app.run())
+    canvas.refused = None
+    assert "not saved" not in words(app.run())
 
 
 def test_a_copy_has_the_edits_that_are_not_saved(studio: Studio, canvas: Canvas):

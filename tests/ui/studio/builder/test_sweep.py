@@ -105,7 +105,7 @@ def test_a_sweep_goes_to_the_canvas_and_comes_back_with_an_undo():
     assert (
         apply_edit(without, edit, pipeline_id="p", epoch=1, taken=Revision()).pipeline == DOCUMENT
     )
-    sent["nodes"]["forest"] = {"type": "random-forest", "label": "Mine", "since": 2}
+    sent["nodes"]["forest"] = {"type": "random-forest", "settings": {}, "since": 2}
     assert (
         apply_edit(DOCUMENT, edit, pipeline_id="p", epoch=1, taken=Revision()).pipeline == without
     )

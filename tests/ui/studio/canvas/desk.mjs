@@ -2,6 +2,7 @@
 
 import { mock } from "node:test";
 import { keyHandler } from "../../../../ui/studio/canvas/frontend/src/keyboard.js";
+import { withContent } from "../../../../ui/studio/canvas/frontend/src/model.js";
 import { CanvasStore } from "../../../../ui/studio/canvas/frontend/src/store.js";
 
 export const port = (name, type, more = {}) => ({ name, title: name, type, accepts: [type], many: false, required: true, ...more });
@@ -66,11 +67,11 @@ export class Desk {
     if (!this.busy) this.answer();
   }
 
-  /** Python takes the last edit, as `protocol.take` does: what the canvas gave a node, else what Python has of it. */
+  /** Python takes the last edit, as `protocol.apply_edit` does: the contents that the canvas has changed, else its own. */
   answer() {
     const edit = this.edits.at(-1);
     if (edit && edit.epoch === this.epoch && edit.pipeline === this.pipeline) {
-      const whole = ([id, { since, ...node }]) => [id, since ? node : { ...this.document.nodes[id], ...node }];
+      const whole = ([id, { since, ...node }]) => [id, withContent({ ...this.document.nodes[id], type: node.type }, node)];
       this.document = { ...edit.document, nodes: Object.fromEntries(Object.entries(edit.document.nodes).map(whole)) };
       this.taken = { instance: edit.instance, revision: edit.revision };
     }

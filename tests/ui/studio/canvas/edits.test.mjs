@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import {
-  addAfterSelected, groupSelected, rename, removeSelected, toggleBypass, toggleGroup, ungroupSelected,
+  add, addAfterSelected, connectable, groupSelected, rename, removeSelected, toggleBypass, toggleGroup, ungroupSelected,
 } from "../../../../ui/studio/canvas/frontend/src/actions.js";
 import { importFile } from "../../../../ui/studio/canvas/frontend/src/drop.js";
 import { fromWire } from "../../../../ui/studio/canvas/frontend/src/model.js";
@@ -54,6 +54,10 @@ test("a node is renamed in place, and an empty name gives it back the title of i
   assert.equal(desk.document.nodes.b.label, "My <b>node</b>");
   rename(desk.store, "b", "x".repeat(300));
   assert.equal(desk.doc.nodes.b.label.length, 200, "as long as the engine allows");
+  rename(desk.store, "b", "\tDeep\tforest\u0085 ");
+  assert.equal(desk.doc.nodes.b.label, "Deep forest", "without characters that the engine refuses");
+  rename(desk.store, "b", "🌲".repeat(300));
+  assert.equal(desk.doc.nodes.b.label, "🌲".repeat(200));
 });
 
 test("F2 asks for the name of the one node that is selected", () => {
@@ -81,6 +85,39 @@ test("B bypasses what is selected and lets it run again; Python gets both", () =
   desk.store.undo();
   later();
   assert.deepEqual([desk.document.nodes.a.bypass, desk.document.nodes.b.bypass], [undefined, true]);
+});
+
+const withTrees = (trees) => ({ ...CHAIN, nodes: { ...CHAIN.nodes, b: { type: "change", params: { trees }, label: "Mine" } } });
+
+test("bypass, name and undo leave alone the parameters that a form has just set", () => {
+  const desk = new Desk(withTrees(100));
+  desk.store.select(["b"]);
+  rename(desk.store, "b", "Name");
+  later();
+  desk.document = { ...desk.document, nodes: withTrees(500).nodes }; // the canvas does not know it yet
+  toggleBypass(desk.store);
+  rename(desk.store, "b", "");
+  later();
+  assert.deepEqual(desk.document.nodes.b, { type: "change", params: { trees: 500 }, bypass: true });
+  assert.deepEqual(desk.doc.nodes.b, desk.document.nodes.b);
+  rename(desk.store, "b", "Again");
+  later();
+  desk.document = { ...desk.document, nodes: { ...desk.document.nodes, b: { ...desk.document.nodes.b, params: { trees: 900 } } } };
+  desk.store.undo();
+  later();
+  assert.equal(desk.document.nodes.b.params.trees, 900);
+});
+
+test("a bypass that comes late leaves alone the parameters that another tab has saved", () => {
+  const desk = new Desk(withTrees(100));
+  desk.busy = true;
+  desk.store.select(["b"]);
+  toggleBypass(desk.store);
+  later();
+  desk.busy = false;
+  desk.replace(withTrees(500));
+  later();
+  assert.deepEqual(desk.document.nodes.b, { ...withTrees(500).nodes.b, bypass: true });
 });
 
 test("nodes are grouped, and the group is drawn around them", () => {
@@ -148,10 +185,64 @@ test("a node that is deleted leaves its group, and a group without nodes is gone
   assert.deepEqual(desk.doc.groups, [group("a", "b")]);
 });
 
-test("a group of a file with unknown nodes, or nodes of another group, is drawn without them", () => {
-  const groups = [group("a", "gone"), group("a", "b"), group("gone")];
+test("a group of a file with unknown nodes, nodes of another group or a node twice is drawn without them", () => {
+  const groups = [group("a", "gone", "a"), group("a", "b"), group("gone")];
   assert.deepEqual(fromWire({ ...CHAIN, groups }).groups, [group("a"), group("b")]);
   assert.equal(new Desk({ ...CHAIN, groups }).store.view.nodes.length, 5);
+});
+
+test("a name and a bypass that Python has not taken survive a reload and are carried over", () => {
+  const desk = new Desk();
+  desk.busy = true;
+  desk.store.select(["b"]);
+  rename(desk.store, "b", "Name");
+  toggleBypass(desk.store);
+  later();
+  desk.store.dispose();
+  const again = new Desk(CHAIN);
+  later();
+  assert.deepEqual(again.document.nodes.b, { type: "change", label: "Name", bypass: true });
+  again.store.dispose();
+  assert.equal(new Desk(again.document).notice, null, "it is saved by now");
+});
+
+test("a node that Python shows comes out of its collapsed group", () => {
+  const hiding = { ...CHAIN, groups: [{ ...group("a", "b"), collapsed: true }] };
+  const desk = new Desk(hiding);
+  desk.reveal = { node: "b", token: 1 };
+  desk.rerun();
+  later();
+  assert.equal(node(desk, "b").selected, true);
+  assert.deepEqual([desk.selections.at(-1), desk.document.groups], [["b"], [group("a", "b")]]);
+  const view = new Desk(hiding, { pipeline: "view" });
+  view.rerun({ read_only: true, selected: "b" });
+  later();
+  assert.equal(node(view, "b").selected, true);
+  assert.deepEqual(view.edits, []);
+});
+
+test("E connects a node, and neither a group nor a note", () => {
+  const desk = new Desk({ ...CHAIN, groups: [group("a", "b")] });
+  const canvas = { closest: () => null };
+  const focused = (id) => ({ closest: () => ({ dataset: { id } }) });
+  desk.store.select(["c"]);
+  assert.equal(connectable(desk.store, canvas), "c");
+  assert.equal(connectable(desk.store, focused("a")), "a");
+  assert.equal(connectable(desk.store, focused("group:a")), null);
+  desk.store.select(["group:a"]);
+  assert.equal(connectable(desk.store, canvas), null);
+  desk.store.select(["a", "c"]);
+  assert.equal(connectable(desk.store, canvas), null);
+});
+
+test("nodes are added next to one that is very far away", () => {
+  const desk = new Desk({ ...build({ a: "load" }), layout: { a: [1e300, -1e300] } });
+  const [x, y] = desk.doc.layout.a;
+  add(desk.store, "load", { x, y });
+  desk.store.select(["a"]);
+  addAfterSelected(desk.store, "change", BELOW);
+  later();
+  assert.ok(Object.values(desk.document.layout).flat().every((value) => Math.abs(value) < 1e8));
 });
 
 test("a group that was made while Python changed the pipeline is carried over", () => {

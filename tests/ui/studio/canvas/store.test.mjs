@@ -358,7 +358,7 @@ test("Python can reveal a node once, also on a canvas that remembers another pla
   assert.deepEqual(again.store.selected.ids, ["b"], "a node that is not there");
 });
 
-test("what Python refuses is said once, with Python's reason", () => {
+test("what Python refuses is said once for each edit, with Python's reason", () => {
   const desk = new Desk();
   desk.rerun({ refused: "The file is read-only." });
   const first = desk.notice;
@@ -366,12 +366,17 @@ test("what Python refuses is said once, with Python's reason", () => {
   assert.match(first.text, /The file is read-only\./);
   desk.rerun({ refused: "The file is read-only." });
   assert.equal(desk.notice, first);
+  desk.busy = true;
+  add(desk.store, "learn", { x: 0, y: 300 });
+  later();
+  desk.rerun({ refused: "The file is read-only." });
+  assert.notEqual(desk.notice, first, "the next edit is not saved either");
 });
 
 test("problems are shown at their node and a wrong edge is marked", () => {
   const desk = new Desk();
   desk.rerun({ problems: [{ node: "b", text: "one" }, { node: "b", text: "two" }, { node: null, edge: CHAIN.edges[0], text: "three" }] });
-  assert.deepEqual(desk.store.view.problems, { b: ["one", "two"] });
+  assert.deepEqual({ ...desk.store.view.problems }, { b: ["one", "two"] });
   assert.deepEqual(desk.store.view.edges.map(({ className }) => className.includes("wrong")), [true, false]);
 });
 
@@ -383,6 +388,32 @@ test("a node of a type that is not installed keeps the ports its edges name", ()
   add(desk.store, "learn", { x: 0, y: 300 });
   assert.equal(desk.doc.edges.length, 2, "but kept");
 });
+
+test("a collapsed group whose nodes have no position, or one of them not, is laid out", () => {
+  for (const layout of [{}, { a: [0, 64], c: [0, 0] }]) {
+    const desk = new Desk({ ...CHAIN, layout, groups: [{ title: "Data", nodes: ["a", "b"], collapsed: true }] });
+    assert.deepEqual(desk.store.view.nodes.map(({ id }) => id), ["group:a", "c"]);
+    assert.ok(Object.values(desk.doc.layout).flat().every(Number.isFinite));
+  }
+});
+
+for (const name of ["constructor", "toString", "valueOf", "__proto__"]) {
+  test(`the name ${name} is as good as any other`, () => {
+    const own = (value) => JSON.parse(`{"${name}": ${JSON.stringify(value)}}`); // an own property, even of this name
+    const problems = [{ node: name, text: "one" }];
+    const lone = new Desk({ ...EMPTY, nodes: own({ type: "load" }) });
+    lone.rerun({ problems });
+    assert.ok(lone.doc.layout[name].every(Number.isFinite));
+    const edges = [...CHAIN.edges, { from: `${name}.table`, to: "b.table" }];
+    const groups = [{ title: "Group", nodes: [name, "a"], collapsed: false }];
+    const desk = new Desk({ ...CHAIN, nodes: { ...CHAIN.nodes, c: { type: name } }, edges, groups });
+    desk.rerun({ problems });
+    assert.deepEqual(desk.store.view.nodes.map(({ id }) => id), ["group:a", "a", "b", "c"]);
+    assert.match(desk.store.view.nodes.at(-1).ariaLabel, new RegExp(name));
+    tidy(desk.store);
+    desk.replace(CHAIN);
+  });
+}
 
 test("three hundred nodes are edited and only what changed is drawn again", () => {
   const desk = new Desk(build(Object.fromEntries(Array.from({ length: 300 }, (_, at) => [`s${at}`, "change"]))));

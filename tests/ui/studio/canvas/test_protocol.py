@@ -7,7 +7,7 @@ import pytest
 
 from engine.errors import Problem
 from engine.node_types import load_catalog
-from engine.pipeline import Edge, Group, Node, NodeSettings, Note, Pipeline, PortRef
+from engine.pipeline import Edge, Group, Node, NodeSettings, Note, Pipeline, PortRef, Sweep
 from engine.validation import connection_rules, find_problems
 from ui.studio.canvas.protocol import (
     MAX_IMPORT,
@@ -161,10 +161,27 @@ def test_bypass_is_content_of_a_node_and_is_set_once():
     assert first.restored == {"split"}
     assert payload_of(first.pipeline)["document"]["nodes"]["split"] == {
         "type": "split",
+        "label": "In two",
         "bypass": True,
     }
     by_form = Pipeline(**{**dict(first.pipeline), "nodes": DOCUMENT.nodes})
     assert not taken_from(sent(nodes=nodes), by_form, first.taken).pipeline.nodes["split"].bypass
+
+
+def test_only_the_contents_that_the_canvas_sends_are_set_and_empty_ones_are_defaults():
+    sweep = Sweep(grid={"share": [0.1, 0.2]})
+    split = Node(type="split", label="In two", params={"share": 0.37}, bypass=True, sweep=sweep)
+    before = Pipeline(name="One", nodes={"split": split})
+
+    def after(**contents: Any) -> Node:
+        nodes = {"split": {"type": "split", "since": 3, **contents}}
+        edit = sent(nodes=nodes, edges=[], layout={}, notes=[])
+        return taken_from(edit, before).pipeline.nodes["split"]
+
+    assert after(bypass=False) == split.model_copy(update={"bypass": False})
+    assert after(label="") == split.model_copy(update={"label": ""})
+    assert after(params={}) == split.model_copy(update={"params": {}})
+    assert after(settings={}) == split.model_copy(update={"sweep": None})
 
 
 def test_a_dropped_file_is_read_unless_it_is_too_large():
@@ -194,7 +211,7 @@ def test_parameters_set_by_the_canvas_are_taken_once_and_a_later_form_wins():
     }
     first = taken_from(sent(nodes=nodes))
     assert first.pipeline.nodes["load"].params == {"source": "old.csv"}
-    assert first.pipeline.nodes["load"].settings == NodeSettings()
+    assert first.pipeline.nodes["load"].settings == NodeSettings(retries=2)
     assert first.restored == {"load"}
     by_form = Pipeline(**{**dict(first.pipeline), "nodes": DOCUMENT.nodes})
     second = taken_from(sent(nodes=nodes), by_form, first.taken)
@@ -248,6 +265,13 @@ def test_an_edit_of_another_epoch_or_pipeline_is_left_to_the_canvas(change: dict
 def test_what_is_not_an_edit_is_refused_as_a_problem(edit: object):
     with pytest.raises(Problem):
         taken_from(edit)
+
+
+def test_a_refused_name_is_explained_without_a_regular_expression():
+    nodes = {"load": {"type": "load-data", "since": 3, "label": "Deep\tforest"}}
+    with pytest.raises(Problem, match="one line without tabs") as refused:
+        taken_from(sent(nodes=nodes))
+    assert "x1f" not in str(refused.value)
 
 
 def test_events_name_nodes_that_are_there_or_nothing():

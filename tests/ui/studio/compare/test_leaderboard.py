@@ -110,7 +110,7 @@ def test_lines_of_the_same_rows_and_question_share_a_letter(
 ) -> None:
     first, second = line(node="a", auc=0.9), line(node="b", **other)
     groups = groups_of([first, second])
-    assert groups[0].title == "A: 10 rows, 2 classes"
+    assert groups[0].title == "A: 10 test rows, 2 classes"
     letters = [(group.letter, group.lines) for group in groups]
     assert letters == ([("A", [first, second])] if same else [("A", [first]), ("B", [second])])
 
@@ -186,6 +186,32 @@ def test_names_tell_lines_apart_with_as_few_words_as_will_do() -> None:
     ]
 
 
+def test_names_are_unique_also_if_a_label_ends_in_a_number() -> None:
+    lines = [line("a", f"e{number}", title) for number, title in enumerate(("X", "X", "X (2)"))]
+    assert names_of(lines) == ["X", "X (3)", "X (2)"]
+
+
+def test_a_failed_run_is_not_counted_as_a_repeat_and_stands_for_a_result_only_alone() -> None:
+    result = Artifact("predictions", "same", {})
+    one, two, failed = (
+        replace(line(run, "e", auc=0.9), started=at, predictions=result)
+        for run, at in (("one", 1.0), ("two", 2.0), ("failed", 3.0))
+    )
+    failed = replace(failed, failed=True)
+    (kept,) = folded([one, two, failed])
+    assert kept.run == "two" and [each.run for each in kept.repeats] == ["one"]
+    assert folded([failed]) == [failed]
+
+
+def test_a_line_knows_whether_its_run_failed(studio: Studio) -> None:
+    done = judged_run(studio, pipeline(one="mart"), evaluate_one=evaluation(auc=0.9))
+    failed = judged_run(studio, pipeline(one="mart"), evaluate_one=evaluation(auc=0.9))
+    with studio.runs.log() as log:
+        append_stored(log, failed, "run-finished", state="failed")
+        lines = Evaluations(studio.runs).lines(log.runs())
+    assert {each.run: each.failed for each in lines} == {done: False, failed: True}
+
+
 def test_the_board_has_every_measure_in_every_row() -> None:
     lines = [line(node="a", auc=0.75), line(node="b", accuracy=0.5)]
     rows = board_rows(lines, "A: 10 rows")
@@ -216,6 +242,25 @@ def test_an_odd_report_is_taken_as_it_is() -> None:
     judged = EvaluationFigures.of(odd)
     assert judged.measures == {} and judged.rows == 0 and judged.classes == ()
     assert len(judged.title) < 70 and "\x1b" not in judged.title
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        Report("evaluation", "Odd", {"rows": "many"}),
+        Report("evaluation", "Odd", {}, data={"classes": 5}),
+        Report("evaluation", "Odd", {}, [{"class": "no", "rows": "q"}]),
+        Report("evaluation", "Odd", {}, ["no"]),  # type: ignore[list-item]
+    ],
+)
+def test_a_report_with_parts_of_another_type_is_damaged_and_the_others_are_listed(
+    studio: Studio, odd: Report
+) -> None:
+    document = pipeline(one="mart", two="mart")
+    judged_run(studio, document, evaluate_one=odd, evaluate_two=evaluation(auc=0.9))
+    with studio.runs.log() as log:
+        lines = Evaluations(studio.runs).lines(log.runs())
+    assert [each.node for each in lines] == ["evaluate_two"]
 
 
 @pytest.mark.parametrize(

@@ -12,13 +12,15 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from engine.node_types import NodeContext
+from engine.pipeline import Node
 from engine.values import Predictions, Report
 from engine.workspace import Files
 from nodes import evaluate
 from tests.ui.studio.compare.lab import judged_run, pipeline
 from tests.ui.studio.runs.lab import DONE, labels, press, words, written
 from ui.studio.compare import page as compare
-from ui.studio.compare.leaderboard import Evaluations, groups_of
+from ui.studio.compare.leaderboard import Evaluations, groups_of, names_of
+from ui.studio.compare.page import preset_values
 from ui.studio.runs import run_view
 from ui.studio.session import Studio
 
@@ -86,6 +88,17 @@ def open_tab(test: AppTest, name: str) -> AppTest:
     return test.run()
 
 
+def test_the_settings_of_a_preset_are_known() -> None:
+    forest = Node(type="deep-forest", params={"preset": "mddf"})
+    values = preset_values(forest)
+    assert values["folds"] == 5 and values["learners"][0]["kind"] == "random_forest"
+    # The default preset has other learners for many classes.
+    assert isinstance(preset_values(Node(type="deep-forest"))["learners"], str)
+    assert preset_values(Node(type="mart")) == {}
+    odd = Node(type="deep-forest", params={"preset": ["mddf"]})
+    assert preset_values(odd) == {}
+
+
 def test_an_empty_workspace_says_how_to_get_there(studio: Studio) -> None:
     test = compare_page()
     assert not test.exception
@@ -136,7 +149,7 @@ def test_results_on_other_test_rows_are_on_another_board_with_a_letter_that_stay
     second = judged_run(studio, pipeline(one="mart"), evaluate_one=full("B", 0.8, rows=500))
     test = compare_page()
     choice = test.selectbox(key="compare-rows")
-    assert [option.split(" rows")[0] for option in choice.options] == ["A: 20,000", "B: 500"]
+    assert [option.split(" test rows")[0] for option in choice.options] == ["A: 20,000", "B: 500"]
     assert choice.value == "B" and [row["evaluation"] for row in board(test)] == ["B"]
     choice.set_value("A").run()
     assert [row["evaluation"] for row in board(test)] == ["A"]
@@ -236,6 +249,38 @@ def test_settings_of_two_runs_that_differ_are_told(studio: Studio) -> None:
         ("Predict 2", "Node"),
         ("Evaluate 2", "Node"),
     ]
+
+
+def test_runs_are_told_apart_by_what_changed(studio: Studio) -> None:
+    one = pipeline(one="mart")
+    more = Node(type="mart", params={"trees": 500})
+    other = one.model_copy(update={"nodes": {**one.nodes, "one": more}})
+    judged_run(studio, one, evaluate_one=full("A", 0.8))
+    judged_run(studio, other, evaluate_one=full("A", 0.9))
+    test = compare_page("Curves")
+    assert not test.exception
+    assert list(test.dataframe[0].value["changed"]) == ["trees 100 → 500", ""]
+    with studio.runs.log() as log:
+        lines = Evaluations(studio.runs).lines(log.runs())
+    run = max(lines, key=lambda line: line.started).run
+    assert set(names_of(lines, {run: "trees 100 → 500"})) == {"A", "A · trees 100 → 500"}
+
+
+def test_a_change_is_told_in_a_few_words() -> None:
+    added = {"Node": "MART", "Setting": "Node", "a": "missing", "b": "present"}
+    trees = {"Node": "MART", "Setting": "Trees", "a": "1", "b": "2"}
+    assert compare.change_text([added, trees], "a", "b") == "MART added and 1 more"
+    assert compare.change_text([added], "b", "a") == "MART removed"
+    assert compare.change_text([], "a", "b") == ""
+
+
+def test_a_damaged_evaluation_is_left_out_with_a_sentence(studio: Studio) -> None:
+    odd = Report("evaluation", "Odd", {"rows": "many"})
+    document = pipeline(one="mart", two="mart")
+    judged_run(studio, document, evaluate_one=odd, evaluate_two=full("A", 0.9))
+    test = compare_page()
+    assert not test.exception and len(test.dataframe[0].value) == 1
+    assert "cannot be read" in test.warning[0].value and "Pipe" in test.warning[0].value
 
 
 def test_one_run_has_nothing_to_differ_from(studio: Studio) -> None:

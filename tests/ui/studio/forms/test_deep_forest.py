@@ -191,6 +191,7 @@ def test_a_learner_is_put_in_a_line(learner: dict[str, Any], text: str):
         ({}, "as the preset"),
         ({"seed": 3}, "as the preset"),
         ({"folds": 3, "max_layers": 5}, "3 folds, max 5 layers"),
+        ({"max_layers": 1}, "max 1 layer"),
         ({"metric": "auc", "folds": None}, "metric for growth AUC"),
         ({"class_vectors": "oob"}, "class vectors out of bag (faster)"),
         ({"folds": "x"}, "x folds"),

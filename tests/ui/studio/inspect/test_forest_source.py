@@ -91,7 +91,10 @@ def test_an_unfinished_inspection_shows_the_forest_it_waits_for():
     )
     assert seen.records == RECORDS and seen.unfinished is not None and seen.layers is None
     failed = NodeState("failed", error={"kind": "error", "message": "no room", "field": None})
-    assert look("inspect", run_of(forest=done, inspect=failed)).error == "no room"
+    assert (
+        look("inspect", run_of(forest=done, inspect=failed)).error
+        == "Inspect layers failed: no room"
+    )
 
 
 def test_a_forest_that_has_told_nothing_has_no_records():
@@ -100,7 +103,9 @@ def test_a_forest_that_has_told_nothing_has_no_records():
 
 
 def test_an_inspection_of_a_model_from_elsewhere_stands_alone():
-    choice = ForestChoice("inspect", "Inspect layers", "inspect-layers", "running", None)
+    choice = ForestChoice(
+        "inspect", "Inspect layers", "Inspect layers", "inspect-layers", "running", None
+    )
     state = run_of(inspect=NodeState("running"))
     seen = forest_view(
         choice, state, lambda output: pytest.fail("no model"), lambda output: small()

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+import streamlit as st
+
 from tests.ui.studio.inspect.lab import HOSTILE, small, with_input
+from ui.studio.inspect import neighbours
 from ui.studio.inspect.neighbours import neighbour_rows, neighbourhoods, neighbours_html
 
 
@@ -32,6 +36,21 @@ def test_rows_without_a_class_have_neighbours_that_are_not_counted():
     assert first.same_class is None and len(first.positions) == 3
     shown = neighbours_html(layers, 0, [first], None)
     assert "class unknown" in shown and "class='other'" not in shown and "3 nearest" in shown
+
+
+@pytest.mark.parametrize(
+    ("sent", "expected"), [(9, [9]), (3, []), (True, []), ("9", []), (None, []), ([9], [])]
+)
+def test_a_click_on_a_neighbour_opens_its_row(
+    sent: object, expected: list[int], monkeypatch: pytest.MonkeyPatch
+):
+    layers = small()
+    shown = neighbours_html(layers, 0, neighbourhoods(layers, 0), None)
+    assert shown.count("<button") == 6 and "data-row='9'" in shown
+    opened: list[int] = []
+    monkeypatch.setattr(st, "session_state", {neighbours._KEY: {"opened": sent}})
+    neighbours._take(layers, opened.append)
+    assert opened == expected
 
 
 def test_a_file_has_a_row_for_each_neighbour():

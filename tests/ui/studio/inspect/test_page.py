@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from engine.node_types import load_catalog
@@ -25,6 +27,7 @@ from tests.ui.studio.inspect.lab import (
     pipeline,
     record,
     small,
+    with_images,
     with_input,
 )
 from tests.ui.studio.runs.lab import ERROR, STARTED, labels, words, written
@@ -48,6 +51,10 @@ def studio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Studio:
 
 def tab_labels(test) -> list[str]:
     return [tab.label for tab in test.tabs]
+
+
+def button(test, label: str):
+    return next(each for each in test.button if each.label == label)
 
 
 def charts(test) -> int:
@@ -85,6 +92,15 @@ def test_the_list_has_the_newest_forests_first_with_a_score(studio: Studio, tmp_
     assert list(table["Shows"]) == ["all parts", "growth, margins, learners"]
     rows = "out-of-fold (as in the papers; too good from layer 2 on)"
     assert list(table["Score"]) == [f"Accuracy 92.0 %, {rows}", f"Accuracy 95.0 %, {rows}"]
+
+
+@pytest.mark.parametrize("tab", TABS)
+def test_all_forests_leads_back_to_the_list_from_every_tab(studio: Studio, tab: str):
+    run, _ = inspected_run(studio, small())
+    test = inspect_page(tab, run=run, node="inspect", **{"with": f"{run}/forest"})
+    button(test, "All forests").click().run()
+    assert not test.exception and "Click a forest" in words(test)
+    assert not test.query_params
 
 
 # An inspection
@@ -162,6 +178,20 @@ def test_a_row_is_chosen_by_its_number(studio: Studio):
     assert " ".join(row_story(small(), 1)) in words(test)
 
 
+def test_rows_to_choose_from_say_their_class_and_whether_it_is_predicted(studio: Studio):
+    run, _ = inspected_run(studio, small())
+    test = inspect_page("One row", run=run, node="inspect")
+    assert test.selectbox(key="inspect-row").options == [
+        "Row 2 · class no · right",
+        "Row 4 · class yes · right",
+        "Row 5 · class yes · wrong: no",
+        "Row 9 · class no · right",
+    ]
+    run, _ = inspected_run(studio, small(truth=(-1, -1, -1, -1)))
+    test = inspect_page("One row", run=run, node="inspect")
+    assert test.selectbox(key="inspect-row").options[0] == "Row 2 · predicted no"
+
+
 def test_rows_that_changed_their_class_are_listed(studio: Studio):
     run, _ = inspected_run(studio, small())
     test = inspect_page("One row", run=run, node="inspect")
@@ -177,11 +207,38 @@ def test_the_slider_changes_what_would_leave(studio: Studio):
     assert not test.exception and "With a = 0.90: " in words(test)
 
 
+def test_a_sentence_says_that_no_row_leaves_early(studio: Studio):
+    run, _ = inspected_run(studio, large(rows=40, depth=1))
+    test = inspect_page("Screening", run=run, node="inspect")
+    assert not test.exception and not charts(test)
+    happened, would = (each.value for each in test.info)
+    assert happened.startswith("No row leaves before the last layer.")
+    assert would == "With a = 0.10: No row leaves before the last layer."
+
+
+def test_colours_of_probabilities_are_described_for_both_themes(studio: Studio):
+    run, _ = inspected_run(studio, small())
+    shown = words(inspect_page("One row", run=run, node="inspect"))
+    assert "The stronger the blue, the more probable." in shown and "dark" not in shown.lower()
+
+
+@pytest.mark.parametrize("tab", ["t-SNE", "One row"])
+def test_images_are_offered_only_where_columns_can_be_pixels(studio: Studio, tab: str):
+    pixels = with_images(small())
+    mixed = pixels.sample.set_column(0, "pixel_0_0", pa.array([1.0, 900.0, 4000.0, 8000.0]))
+    for layers, is_offered in ((pixels, True), (replace(pixels, sample=mixed), False)):
+        run, _ = inspected_run(studio, layers)
+        test = inspect_page(tab, run=run, node="inspect")
+        assert not test.exception
+        shapes = [each for each in test.text_input if each.label == "Shape of the images"]
+        assert bool(shapes) is is_offered
+
+
 def test_marked_rows_are_listed_and_stay_marked_in_another_colour(studio: Studio):
     run, _ = inspected_run(studio, small())
     test = inspect_page("t-SNE", run=run, node="inspect")
     assert not test.dataframe
-    next(button for button in test.button if button.label == "Mark all mistakes").click().run()
+    button(test, "Mark all mistakes").click().run()
     assert test.dataframe[0].value["row"].tolist() == [5] and "1 row marked" in words(test)
     test.segmented_control(key="inspect-colour").set_value("margin").run()
     assert test.dataframe[0].value["row"].tolist() == [5], "another colour keeps the marks"
@@ -277,7 +334,7 @@ def test_growth_of_two_forests_is_compared_by_one_metric_on_one_axis(studio: Stu
 def test_marked_rows_show_what_both_forests_predict(studio: Studio):
     run = two_forests(studio)
     test = inspect_page("t-SNE", run=run, node="inspect-a", **{"with": f"{run}/inspect-b"})
-    next(button for button in test.button if button.label == "Mark all mistakes").click().run()
+    button(test, "Mark all mistakes").click().run()
     table = test.dataframe[0].value
     assert table["row"].tolist() == [5] and table["predicted by mdDF"].tolist() == ["no"]
 
@@ -341,7 +398,7 @@ def test_one_row_has_its_nearest_rows_and_they_are_shown_in_the_maps(studio: Stu
     run, _ = inspected_run(studio, with_input(small()))
     test = inspect_page("One row", run=run, node="inspect")
     assert not test.exception and "Nearest rows" in words(test)
-    next(button for button in test.button if button.label == "Show them in the maps").click().run()
+    button(test, "Show them in the maps").click().run()
     assert test.session_state["tab"] == "t-SNE"
     assert test.dataframe[0].value["row"].tolist() == [2, 4, 5, 9]
 
@@ -414,6 +471,25 @@ def test_layers_of_a_failed_forest_stay_and_the_cause_is_told(studio: Studio):
     )
     test = inspect_page(run=run, node="forest")
     assert "no \\<b\\>rows" in test.error[0].value and charts(test) == 3
+
+
+def test_a_failed_inspection_is_named_and_shows_only_what_the_forest_has(studio: Studio):
+    events = [
+        ("started", "forest", STARTED),
+        part("forest", RECORDS[0]),
+        ("finished", "forest", {"key": "f", "seconds": 2.0, "outputs": {}}),
+        ("failed", "inspect", {"error": ERROR}),
+        ("run-finished", None, {"state": "failed"}),
+    ]
+    run = written(studio, pipeline(), events)
+    test = inspect_page(run=run, node="inspect")
+    assert test.error[0].value.startswith("Inspect layers failed: ValueError")
+    assert tab_labels(test) == ["Growth", "Margins", "Learners"]
+    assert test.selectbox(key="inspect-node-inspect").options == [
+        "Deep forest (inspection failed)",
+        "Deep forest (growth, margins, learners)",
+    ]
+    assert list(inspect_page().dataframe[0].value["Shows"]) == ["growth, margins, learners"]
 
 
 def test_a_cut_off_forest_says_so(studio: Studio):

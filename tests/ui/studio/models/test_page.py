@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -60,6 +61,10 @@ def at(model: str = "") -> AppTest:
 
 def choose(test: AppTest, file: str) -> AppTest:
     return next(box for box in test.selectbox if box.label == "File").set_value(file).run()
+
+
+def uploader(test: AppTest, label: str) -> Any:
+    return next(each for each in test.file_uploader if each.label == label)
 
 
 def ended(jobs: ScoringJobs) -> None:
@@ -188,7 +193,7 @@ def test_a_running_job_shows_how_far_it_is_and_is_cancelled(
 
 def test_a_file_is_added_right_there_and_chosen(jobs: ScoringJobs, workspace: Workspace):
     test = at(MODEL)
-    test = test.file_uploader[0].set_value(("new.csv", ROWS.encode(), "text/csv")).run()
+    test = uploader(test, "Add a table").set_value(("new.csv", ROWS.encode(), "text/csv")).run()
     assert not test.exception
     assert (workspace.data / "new.csv").read_text() == ROWS
     assert next(box for box in test.selectbox if box.label == "File").value == "new.csv"
@@ -202,7 +207,7 @@ def test_calls_are_shown_as_code(jobs: ScoringJobs, monkeypatch: pytest.MonkeyPa
     test = test.run()
     assert not test.exception
     codes = [code.value for code in test.code]
-    assert [code.split()[0] for code in codes] == ["sylva", "sylva", "curl", "from"]
+    assert [code.split()[0] for code in codes] == ["sylva", "sylva", "curl", "import"]
 
 
 def test_a_model_is_deleted_after_being_asked(jobs: ScoringJobs, workspace: Workspace):

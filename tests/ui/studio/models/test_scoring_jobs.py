@@ -102,7 +102,11 @@ def test_a_file_is_scored_row_by_row_as_the_model_itself_does(workspace: Workspa
         assert [str(age) for age in rows.column("age").to_pylist()] == [row["age"] for row in given]
     else:
         assert rows.num_columns == 3
-    assert leftovers(workspace) == [job.target.name]
+    assert leftovers(workspace) == [job.target.name, f"{job.target.name}.drift.json"]
+    # The model does not know "ä": it was "nurse" in training.
+    assert job.drift is not None
+    levels = {each["name"]: (each["level"], each["unseen"]) for each in job.drift["columns"]}
+    assert levels["job"] == ("large", 1 / 3) and levels["age"] == ("none", None)
 
 
 def test_a_result_replaces_no_other(jobs: ScoringJobs, workspace: Workspace):

@@ -57,17 +57,17 @@ def test_the_command_line_scores_a_file_whatever_it_is_called(
     assert not ended.value.code and len(scored(tmp_path)) == 121
 
 
-def test_the_python_code_scores_a_file(
+def test_the_python_code_predicts_for_a_file(
     workspace: Workspace,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ):
-    (tmp_path / "new_rows.csv").write_text(ROWS)
+    (tmp_path / "new_rows.csv").write_text(ROWS.splitlines()[0] + "\n30,cook,2020-01-03,true,low\n")
     monkeypatch.chdir(tmp_path)
     exec(compile(use.python(UsageExample(MODEL, workspace.root)), "calling", "exec"), {})
-    assert "120" in capsys.readouterr().out
-    assert scored(tmp_path)[0] == '"prediction","p(high)","p(low)"'
+    probabilities = [float(text) for text in capsys.readouterr().out.strip("[]\n").split()]
+    assert len(probabilities) == 2 and abs(sum(probabilities) - 1) < 1e-6
 
 
 def test_the_request_holds_a_row_that_the_model_takes(workspace: Workspace):
@@ -88,6 +88,12 @@ def test_the_service_is_started_at_the_port_that_the_request_asks():
         "sylva", "serve", "m", "--port", "8000", "--workspace", "/some where"
     ]  # fmt: skip
     assert ":8000/" in use.request({})
+
+
+def test_a_request_sends_the_token_of_a_service():
+    words = shlex.split(use.request({}, "http://127.0.0.1:9", "it's").replace("\\\n", " "))
+    assert words[1] == "http://127.0.0.1:9/predict"
+    assert words[words.index("--header") + 1] == "Authorization: Bearer it's"
 
 
 def test_example_values_are_of_the_kind_that_a_column_is():

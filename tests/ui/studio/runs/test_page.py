@@ -245,6 +245,7 @@ def test_a_failed_run_tells_the_cause_first_and_a_retry_runs_nothing_twice(
     assert test.selectbox(key=f"run-node-{run}").value == "b"
     assert test.error[0].value.replace("\\", "").startswith("Probe 2: ")
     assert "Traceback" not in test.error[0].value
+    assert len(test.error) == 1, "the error is shown once"
     assert test.expander[0].label == "Traceback" and not test.expander[0].proto.expanded
     press(test, "Retry")
     assert not test.exception

@@ -107,8 +107,15 @@ def test_names_are_no_markup() -> None:
     drawn = subtask_grid({(bad, bad, bad): Subtask("done")}) + live_timeline(
         [Span(bad, 0, 1, "done", 1)], {bad: bad}
     )
-    drawn += gantt([Span(bad, 0, 1, "done", 1)], {bad: bad}).to_json()
     assert "<a" not in drawn and "href='" not in drawn
+    figure = gantt([Span(bad, 0, 1, "done", 1)], {bad: bad})
+    assert "<a" not in f"{figure.layout.yaxis.ticktext}{figure.data[0].customdata}"
+
+
+def test_plotly_shows_quotes_as_they_are() -> None:
+    figure = gantt([Span("a", 0, 1, "done", 1)], {"a": 'The "best" <b>'})
+    assert figure.layout.yaxis.ticktext == ('The "best" &lt;b&gt;',)
+    assert figure.data[0].customdata[0].startswith('The "best" &lt;b&gt;<br>')
 
 
 def test_a_live_timeline_has_a_row_for_each_node_and_a_bar_for_each_span() -> None:

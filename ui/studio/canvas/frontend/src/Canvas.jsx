@@ -4,7 +4,7 @@
 import { Background, BackgroundVariant, ReactFlow, SelectionMode, applyEdgeChanges, applyNodeChanges, useReactFlow, useStore as useFlow } from "@xyflow/react";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
 import {
-  add, addAfterSelected, copySelected, duplicateSelected, groupSelected, link, note, pasteCopy, removeSelected, retarget, selectAll, selectedNodes, tidy,
+  add, addAfterSelected, connectable, copySelected, duplicateSelected, groupSelected, link, note, pasteCopy, removeSelected, retarget, selectAll, selectedNodes, tidy,
   toggleBypass, toggleGroup, ungroupSelected,
 } from "./actions.js";
 import { Connect } from "./Connect.jsx";
@@ -292,9 +292,8 @@ function useScreen(store, home, stage, flow) {
       },
       /** List the connections of the node that has the focus, or else of the selected node. */
       connect: (element) => {
-        const back = element.closest(".react-flow__node");
-        const ids = back ? [back.dataset.id] : store.selected.ids;
-        return ids.length === 1 && !isNoteId(ids[0]) ? () => connect(ids[0], back) : null;
+        const id = connectable(store, element);
+        return id && (() => connect(id, element.closest(".react-flow__node")));
       },
       draw: (edge) => {
         link(store, edge);

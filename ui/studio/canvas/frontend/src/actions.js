@@ -4,12 +4,14 @@ import { layered } from "./layout.js";
 import { NODE_WIDTH, sizes } from "./flow.js";
 import {
   GRID, NOTE_SIZE, addNode, addNote, changeContent, changeGroup, changeNote, connect, copy, disconnect, freeId, groupAt, groupId, groupNodes,
-  isGroupId, isNoteId, move, newNoteId, paste, reconnect, remove, snap, standFor, ungroup,
+  isGroupId, isNoteId, move, newNoteId, nodeAt, paste, reconnect, remove, snap, standFor, ungroup,
 } from "./model.js";
 import { displaced, edgeInto, edgesToNew, objection } from "./rules.js";
 import { recall, remember } from "./storage.js";
 
 const PASTE_SHIFT = 2 * GRID;
+const MOST_PLACES = 1000; // to try for a new node
+const CONTROL = /[\x00-\x1f\x7f-\x9f]/g; // not allowed in a name
 
 /** Add a new node; with `from` (an output) connect it, if it fits. */
 export function add(store, type, { x, y }, from = null) {
@@ -34,20 +36,18 @@ export function addAfterSelected(store, type, place, isPlaceChosen = false) {
   return add(store, type, isPlaceChosen ? place : placeAfter(store, ids[0]), edge.from);
 }
 
-/** The nearest position further down that does not hide another node. */
-function clear(doc, x, y) {
-  const hides = ([tx, ty]) => Math.abs(tx - x) < 4 * GRID && Math.abs(ty - y) < 4 * GRID;
-  while (Object.values(doc.layout).some(hides)) y += 8 * GRID;
-  return [x, y];
+/** The nearest position further down that has no other node within this distance. */
+function clear(doc, x, y, [width, height] = [4 * GRID, 4 * GRID]) {
+  const taken = Object.values(doc.layout);
+  const isNear = (down) => ([tx, ty]) => Math.abs(tx - x) < width && Math.abs(ty - down) < height;
+  const downs = Array.from({ length: MOST_PLACES }, (_, at) => y + 8 * GRID * at);
+  return [x, downs.find((down) => !taken.some(isNear(down))) ?? y];
 }
 
 /** The position for a node that is added after another: to its right. */
 export function placeAfter(store, id) {
   const [x, y] = store.view.doc.layout[id];
-  const right = x + NODE_WIDTH + 5 * GRID;
-  const taken = Object.values(store.view.doc.layout);
-  let down = y;
-  while (taken.some(([tx, ty]) => Math.abs(tx - right) < NODE_WIDTH && Math.abs(ty - down) < 6 * GRID)) down += 8 * GRID;
+  const [right, down] = clear(store.view.doc, x + NODE_WIDTH + 5 * GRID, y, [NODE_WIDTH, 6 * GRID]);
   return { x: right, y: down };
 }
 
@@ -118,13 +118,20 @@ export function tidy(store) {
 /** Give a node a label, or a group a title. Without text a node shows the title of its type again. */
 export function rename(store, id, text) {
   const { doc } = store.view;
-  const name = text.trim().slice(0, 200);
+  const name = [...text.replace(CONTROL, " ").trim()].slice(0, 200).join(""); // by characters, as Python counts them
   if (!isGroupId(id)) store.edit(changeContent(doc, id, { label: name }));
   else if (name) store.edit(changeGroup(doc, id, { title: name }));
 }
 
 /** The selected nodes, without notes; a group counts as its nodes. */
 export const selectedNodes = (store) => standFor(store.view.doc, store.selected.ids).filter((id) => !isNoteId(id));
+
+/** The node that has the focus, or else the only selected one; null if that is not a node. */
+export function connectable(store, element) {
+  const focused = element.closest(".react-flow__node")?.dataset.id;
+  const ids = focused ? [focused] : store.selected.ids;
+  return ids.length === 1 && nodeAt(store.view.doc, ids[0]) ? ids[0] : null;
+}
 
 /** Bypass the selected nodes, or run them again if all of them are bypassed. */
 export function toggleBypass(store) {

@@ -1,7 +1,7 @@
 // The document as React Flow draws it. An object is reused while it shows the same, so that React
 // draws little again. What React Flow adds (measured size, selection, a running drag) is preserved.
 
-import { GRID, cornerOf, groupId, hiddenNodes, nodeOf, portOf, sameEdge, sameJson } from "./model.js";
+import { GRID, cornerOf, groupId, hiddenNodes, nodeAt, nodeOf, portOf, sameEdge, sameJson } from "./model.js";
 import { edgeName } from "./rules.js";
 import { around } from "./view.js";
 import { ariaLabelOf, groupState } from "./words.js";
@@ -143,7 +143,7 @@ export function flowEdges({ doc, rules, titles, edges: before }, problems) {
   const hidden = hiddenNodes(doc);
   const drawn = ({ from, to }) => {
     const [source, target] = [nodeOf(from), nodeOf(to)];
-    return doc.nodes[source] && doc.nodes[target] && !(hidden.has(source) && hidden.get(source) === hidden.get(target));
+    return nodeAt(doc, source) && nodeAt(doc, target) && !(hidden.has(source) && hidden.get(source) === hidden.get(target));
   };
   const after = doc.edges.filter(drawn).map(({ from, to }) => {
     const name = `${from}>${to}`;

@@ -3,7 +3,7 @@
 // A group is laid out for itself, and then placed like one node.
 
 import { FRAME, collapsedSize } from "./flow.js";
-import { GRID, cornerOf, groupId, nodeOf, snap } from "./model.js";
+import { GRID, cornerOf, groupId, nodeAt, nodeOf, snap } from "./model.js";
 
 const COLUMN_GAP = 4 * GRID;
 const ROW_GAP = 2 * GRID;
@@ -27,7 +27,7 @@ export function layered(doc, sizeOf) {
 
 /** The places of a group's nodes from its top left corner, and its size. */
 function inGroup(doc, group, sizeOf) {
-  if (group.collapsed) {
+  if (group.collapsed && group.nodes.every((id) => Object.hasOwn(doc.layout, id))) {
     const [left, top] = cornerOf(doc, group);
     const places = group.nodes.map((id) => [id, [doc.layout[id][0] - left, doc.layout[id][1] - top]]);
     return { places: Object.fromEntries(places), size: collapsedSize };
@@ -44,7 +44,7 @@ function inGroup(doc, group, sizeOf) {
 function links(doc, named) {
   const pairs = new Map();
   for (const { from, to } of doc.edges) {
-    if (!doc.nodes[nodeOf(from)] || !doc.nodes[nodeOf(to)]) continue;
+    if (!nodeAt(doc, nodeOf(from)) || !nodeAt(doc, nodeOf(to))) continue;
     const [source, target] = [named(nodeOf(from)), named(nodeOf(to))];
     if (source && target && source !== target) pairs.set(`${source}>${target}`, [source, target]);
   }
@@ -59,7 +59,7 @@ function columnsOf(ids, pairs, sizeOf) {
   const ordered = order(columns, into, outOf);
   const heights = settle(ordered, into, outOf, size);
   const top = Math.min(...ids.map((id) => heights[id]));
-  const positions = {};
+  const positions = Object.create(null);
   let x = 0;
   for (const column of ordered) {
     for (const id of column) if (!isLane(id)) positions[id] = [snap(x), snap(heights[id] - top)];
@@ -134,7 +134,7 @@ function order(columns, into, outOf) {
 
 /** Move every node towards the mean height of its neighbours, as far as the nodes above and below allow. */
 function settle(columns, into, outOf, sizeOf) {
-  const middle = {};
+  const middle = Object.create(null);
   for (const column of columns) pack(column, () => 0, sizeOf, middle);
   for (let sweep = 0; sweep < SWEEPS; sweep++) {
     const forward = sweep % 2 === 0;

@@ -8,9 +8,10 @@
 // most, so a group is identified by its first node ("group:load").
 
 export const GRID = 16;
+const FARTHEST = 1e7;
 export const NOTE_SIZE = { width: 240, height: 128 };
 
-const CONTENT = ["params", "label", "settings", "bypass"];
+const CONTENT = { params: {}, label: "", settings: {}, bypass: false }; // what a node has besides its type, by default
 let noteCount = 0;
 
 export const newNoteId = () => `note:${++noteCount}-${Math.random().toString(36).slice(2, 7)}`;
@@ -21,12 +22,27 @@ export const groupAt = (doc, id) => doc.groups.find((group) => groupId(group) ==
 export const snap = (value) => Math.round(value / GRID) * GRID;
 export const nodeOf = (end) => end.slice(0, end.indexOf("."));
 export const portOf = (end) => end.slice(end.indexOf(".") + 1);
+export const nodeAt = (doc, id) => (Object.hasOwn(doc.nodes, id) ? doc.nodes[id] : undefined); // a node may be named "constructor"
 export const sameEdge = (a, b) => a.from === b.from && a.to === b.to;
 export const sameJson = (a, b) => a === b || JSON.stringify(a) === JSON.stringify(b);
 
-/** What Python decides of a node: everything except its type. */
-export const contentOf = (node) => Object.fromEntries(CONTENT.filter((name) => node[name] !== undefined).map((name) => [name, node[name]]));
-export const sameContent = (a, b) => sameJson(contentOf(a), contentOf(b));
+const isDefault = (value) => [{}, "", false].some((empty) => sameJson(value, empty));
+
+/** A node with other contents. A default is left out, as in a document. */
+export function withContent({ type, ...before }, values) {
+  const fields = Object.keys(CONTENT).map((name) => [name, values[name] ?? before[name]]);
+  return { type, ...Object.fromEntries(fields.filter(([, value]) => value !== undefined && !isDefault(value))) };
+}
+
+/** The contents that differ from those of the node before, which may be absent or of another type. */
+export function changedContent(before, node) {
+  const known = before?.type === node.type ? before : {};
+  const changed = Object.keys(CONTENT).filter((name) => !sameJson(node[name], known[name]));
+  return Object.fromEntries(changed.map((name) => [name, node[name] ?? CONTENT[name]]));
+}
+
+/** A position that floating-point numbers can still move by one grid cell. */
+const clamped = (position) => position.map((value) => Math.max(-FARTHEST, Math.min(value, FARTHEST)));
 
 /** A document from Python. A note that is also in `known` keeps its id. A group has only nodes that exist, and none of another group. */
 export function fromWire(document, known = []) {
@@ -36,11 +52,12 @@ export function fromWire(document, known = []) {
     return { ...bare(note), id: at < 0 ? newNoteId() : free.splice(at, 1)[0].id };
   });
   const first = new Map(document.groups.toReversed().flatMap((group) => group.nodes.map((id) => [id, group])));
-  const groups = document.groups.map((group) => ({ ...group, nodes: group.nodes.filter((id) => document.nodes[id] && first.get(id) === group) }));
-  return { nodes: document.nodes, edges: document.edges, layout: document.layout, notes, groups: groups.filter(({ nodes }) => nodes.length) };
+  const groups = document.groups.map((group) => ({ ...group, nodes: [...new Set(group.nodes)].filter((id) => nodeAt(document, id) && first.get(id) === group) }));
+  const layout = Object.fromEntries(Object.entries(document.layout).map(([id, position]) => [id, clamped(position)]));
+  return { nodes: document.nodes, edges: document.edges, layout, notes, groups: groups.filter(({ nodes }) => nodes.length) };
 }
 
-/** The document for Python: what the canvas decides, and the content of nodes that it has changed. */
+/** The document for Python: what the canvas decides, and the contents of nodes that it has changed. */
 export function toWire(doc, asserted = {}) {
   const nodes = Object.fromEntries(
     Object.entries(doc.nodes).map(([id, { type }]) => [id, asserted[id] ? { type, ...asserted[id] } : { type }]),
@@ -54,6 +71,8 @@ export function sameTopology(a, b) {
   const types = (doc) => Object.entries(doc.nodes).map(([id, node]) => [id, node.type]);
   return a === b || (sameJson(types(a), types(b)) && ["edges", "layout", "notes", "groups"].every((part) => sameJson(a[part], b[part])));
 }
+
+export const sameDocument = (a, b) => sameTopology(a, b) && sameJson(a.nodes, b.nodes);
 
 /** An unused name: `stem`, or `stem-2`, `stem-3` … */
 export function freeId(stem, taken) {
@@ -93,11 +112,7 @@ export const changeNote = (doc, id, values) => ({
   notes: doc.notes.map((note) => (note.id === id ? { ...note, ...values } : note)),
 });
 
-/** The document with the contents of a node changed; an empty value goes back to the default. */
-export function changeContent(doc, id, values) {
-  const after = Object.fromEntries(Object.entries({ ...doc.nodes[id], ...values }).filter(([, value]) => value !== "" && value !== false));
-  return { ...doc, nodes: { ...doc.nodes, [id]: after } };
-}
+export const changeContent = (doc, id, values) => ({ ...doc, nodes: { ...doc.nodes, [id]: withContent(doc.nodes[id], values) } });
 
 /** The groups with only those nodes that `remains` accepts; a group without nodes is gone. */
 const shrunk = (groups, remains) =>
@@ -151,7 +166,7 @@ export function move(doc, positions) {
     const corner = cornerOf(doc, group);
     for (const id of group.nodes) layout[id] = doc.layout[id].map((value, axis) => value + position[axis] - corner[axis]);
   }
-  for (const [id, position] of Object.entries(positions)) if (doc.nodes[id]) layout[id] = position;
+  for (const [id, position] of Object.entries(positions)) if (nodeAt(doc, id)) layout[id] = position;
   const notes = doc.notes.map((note) => (positions[note.id] ? { ...note, x: positions[note.id][0], y: positions[note.id][1] } : note));
   return { ...doc, layout, notes };
 }

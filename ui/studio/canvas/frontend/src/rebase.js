@@ -1,10 +1,10 @@
 // Apply an edit that Python does not have to the newer document that Python has sent.
 
-import { addNode, connect, freeId, groupAt, groupId, move, nodeOf, portOf, remove, sameEdge, sameJson } from "./model.js";
+import { addNode, connect, freeId, groupAt, groupId, move, nodeAt, nodeOf, portOf, remove, sameEdge, sameJson } from "./model.js";
 import { edgeName, refusal } from "./rules.js";
 
 const minus = (edges, others) => edges.filter((edge) => !others.some((other) => sameEdge(edge, other)));
-const names = (record, absent) => Object.keys(record).filter((id) => !(id in absent));
+const names = (record, absent) => Object.keys(record).filter((id) => !Object.hasOwn(absent, id));
 
 /** The edit that turns one document into another. */
 export function difference(before, after) {
@@ -14,7 +14,7 @@ export function difference(before, after) {
     added: names(after.nodes, before.nodes).map((id) => ({ id, node: after.nodes[id], position: after.layout[id] })),
     removed: names(before.nodes, after.nodes),
     moved: Object.fromEntries(
-      Object.entries(after.layout).filter(([id, position]) => id in before.nodes && id in after.nodes && !sameJson(position, before.layout[id])),
+      Object.entries(after.layout).filter(([id, position]) => nodeAt(before, id) && nodeAt(after, id) && !sameJson(position, before.layout[id])),
     ),
     connected: minus(after.edges, before.edges),
     disconnected: minus(before.edges, after.edges),
@@ -30,10 +30,10 @@ export const isEmpty = (edit) => Object.values(edit).every((part) => Object.keys
 /** Apply the edit to `onto`. `lost` says in sentences what could not be applied; `renamed` maps names that were taken. */
 export function rebase(onto, edit, rules, titles = {}) {
   const lost = [];
-  const renamed = {};
+  const renamed = Object.create(null);
   let doc = remove(onto, [...edit.removed, ...edit.notesRemoved], edit.disconnected);
   for (const { id, node, position } of edit.added) {
-    if (sameJson([doc.nodes[id]?.type, doc.layout[id]], [node.type, position])) continue; // Python already has it
+    if (sameJson([nodeAt(doc, id)?.type, doc.layout[id]], [node.type, position])) continue; // Python already has it
     renamed[id] = freeId(id, new Set([...Object.keys(doc.nodes), ...edit.added.map((other) => other.id).filter((other) => other !== id)]));
     doc = addNode(doc, renamed[id], node, position);
   }
@@ -53,7 +53,7 @@ export function rebase(onto, edit, rules, titles = {}) {
 
 /** The groups of `doc` after the edit; nodes that are gone meanwhile are left out. */
 function rebasedGroups(doc, edit, renamed) {
-  const changed = edit.groups.map((group) => ({ ...group, nodes: group.nodes.map((id) => renamed[id] ?? id).filter((id) => doc.nodes[id]) }));
+  const changed = edit.groups.map((group) => ({ ...group, nodes: group.nodes.map((id) => renamed[id] ?? id).filter((id) => nodeAt(doc, id)) }));
   const moved = new Set(changed.flatMap(({ nodes }) => nodes));
   const others = doc.groups
     .filter((group) => !edit.groupsRemoved.includes(groupId(group)))

@@ -2,15 +2,15 @@
 // they are checked here, so that the answer comes while the mouse is moving. A user may draw an edge
 // to an input that takes one edge and has one: it replaces the other.
 
-import { nodeOf, portOf, sameEdge } from "./model.js";
+import { nodeAt, nodeOf, portOf, sameEdge } from "./model.js";
 
 const find = (ports, name) => ports?.find((port) => port.name === name);
 
-export const outputAt = (doc, rules, end) => find(rules[doc.nodes[nodeOf(end)]?.type]?.outputs, portOf(end));
-export const inputAt = (doc, rules, end) => find(rules[doc.nodes[nodeOf(end)]?.type]?.inputs, portOf(end));
+export const outputAt = (doc, rules, end) => find(rules[nodeAt(doc, nodeOf(end))?.type]?.outputs, portOf(end));
+export const inputAt = (doc, rules, end) => find(rules[nodeAt(doc, nodeOf(end))?.type]?.inputs, portOf(end));
 
 export function titleOf(doc, id, titles) {
-  const node = doc.nodes[id];
+  const node = nodeAt(doc, id);
   return node ? node.label || titles[node.type] || node.type : "a deleted node";
 }
 const oneOf = (names) => names.join(" or ");

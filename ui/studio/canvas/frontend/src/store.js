@@ -10,7 +10,7 @@ import { FRAME, edgeOf, flowEdges, flowNodes, geometry, reframed, sizes } from "
 import { loadFrame, saveFrame } from "./frame.js";
 import { History } from "./history.js";
 import { layered } from "./layout.js";
-import { contentOf, fromWire, groupAt, isGroupId, move, sameContent, sameJson, sameTopology, toWire } from "./model.js";
+import { changeContent, changeGroup, changedContent, fromWire, groupAt, hiddenNodes, isGroupId, move, nodeAt, sameDocument, sameJson, sameTopology, toWire, withContent } from "./model.js";
 import { difference, isEmpty, rebase } from "./rebase.js";
 import { routes } from "./route.js";
 import { rememberUnsaved, load, save, takeUnsaved, whenIdle } from "./storage.js";
@@ -23,9 +23,12 @@ const EMPTY = { nodes: {}, edges: [], layout: {}, notes: [], groups: [] };
 /** `before` if both are equal: React draws only what is another object. */
 const reuse = (before, after) => (sameJson(before, after) ? before : after);
 
+/** A map without the names that every object has, such as "constructor". */
+const record = (entries) => Object.assign(Object.create(null), Object.fromEntries(entries));
+
 /** The map `after`, with the objects of `before` for entries that did not change. */
 function reuseEntries(before, after) {
-  const result = Object.fromEntries(Object.entries(after).map(([id, value]) => [id, reuse(before[id], value)]));
+  const result = record(Object.entries(after).map(([id, value]) => [id, reuse(before[id], value)]));
   return sameJson(before, result) ? before : result;
 }
 
@@ -63,7 +66,7 @@ export class CanvasStore {
   #epoch = null;
   #base = EMPTY; // the last document that Python has confirmed
   #sent = new Map(); // revision → document that Python has not confirmed
-  #asserted = {}; // node → content from the canvas that Python has not confirmed
+  #asserted = {}; // node → the contents that the canvas has set and Python has not confirmed, and their revision
   #allProblems = [];
   #send = () => {};
   #trigger = () => {};
@@ -73,7 +76,7 @@ export class CanvasStore {
   #dragging = false;
   #selection = "[]";
   #revealed = null;
-  #refused = null;
+  #refused = null; // the last revision that Python has refused, and why
   #panelToken = null;
   #given = null; // the node that Python selected last on a read-only canvas
 
@@ -96,13 +99,13 @@ export class CanvasStore {
     this.#send = setStateValue;
     this.#trigger = setTriggerValue;
     const { view } = this;
-    const types = reuse(view.types, data.types);
+    const types = reuse(view.types, record(Object.entries(data.types)));
     this.view = {
       ...view,
       types,
-      rules: reuse(view.rules, data.rules),
+      rules: reuse(view.rules, record(Object.entries(data.rules))),
       categories: reuse(view.categories, data.categories),
-      titles: types === view.types ? view.titles : Object.fromEntries(Object.entries(types).map(([name, { title }]) => [name, title])),
+      titles: types === view.types ? view.titles : record(Object.entries(types).map(([name, { title }]) => [name, title])),
       states: reuseEntries(view.states, data.states),
       problems: reuseEntries(view.problems, byNode(data.problems)),
       height: data.height,
@@ -115,8 +118,9 @@ export class CanvasStore {
     this.#reveal(data.reveal);
     this.#follow(data);
     this.#draw();
-    if (data.refused && data.refused !== this.#refused) this.notify(`This could not be saved. ${data.refused}`, "warning");
-    this.#refused = data.refused;
+    const refused = data.refused && `${this.#revision}: ${data.refused}`;
+    if (refused && refused !== this.#refused) this.notify(`This could not be saved. ${data.refused}`, "warning");
+    this.#refused = refused;
   }
 
   /** Open a pipeline that was not on this canvas, with what this browser tab remembers of it. */
@@ -134,7 +138,7 @@ export class CanvasStore {
     const doc = this.#placed(fromWire(data.document, memory.doc?.notes));
     this.#base = doc;
     this.view = { ...this.view, pipeline: data.pipeline, doc, nodes: [], edges: [], viewport: memory.viewport ?? null, reveal: null, overlay: null };
-    if (memory.unconfirmed) this.#carryOver(difference(memory.unconfirmed, memory.doc), {});
+    if (memory.unconfirmed) this.#carryOver(difference(memory.unconfirmed, memory.doc), memory.asserted ?? {});
     else if (memory.doc && !sameTopology(memory.doc, doc)) this.#history.record(memory.doc);
     this.#draw(new Set(memory.selected ?? []));
     if (late === null || late === data.pipeline) return;
@@ -147,7 +151,7 @@ export class CanvasStore {
     this.#sendTimer = null;
     if (this.view.readOnly) return;
     this.#save();
-    if (!sameTopology(this.#base, this.view.doc)) rememberUnsaved(this.view.pipeline);
+    if (this.#isUnsaved) rememberUnsaved(this.view.pipeline);
   }
 
   /** Take Python's new document in place of this one, and apply unconfirmed edits to it. */
@@ -167,11 +171,12 @@ export class CanvasStore {
   /** Apply an edit that Python does not have to the document that it sent, and send the result. */
   #carryOver(edit, content) {
     const onto = this.view.doc;
-    const contents = Object.entries(content).filter(([id]) => onto.nodes[id] && !edit.added.some((added) => added.id === id));
+    const contents = Object.entries(content).filter(([id]) => nodeAt(onto, id) && !edit.added.some((added) => added.id === id));
     if (isEmpty(edit) && !contents.length) return;
-    const { doc, lost } = rebase(onto, edit, this.view.rules, this.view.titles);
-    for (const [id, { since, ...values }] of contents) if (doc.nodes[id]) doc.nodes = { ...doc.nodes, [id]: { type: doc.nodes[id].type, ...values } };
-    if (sameTopology(doc, onto) && !contents.length && !lost.length) return;
+    const { doc: moved, lost } = rebase(onto, edit, this.view.rules, this.view.titles);
+    const remaining = contents.filter(([id]) => nodeAt(moved, id));
+    const doc = remaining.reduce((before, [id, values]) => changeContent(before, id, values), moved);
+    if (sameDocument(doc, onto) && !lost.length) return;
     this.#apply(doc);
     if (lost.length) this.notify(lost.join(" "), "warning");
     else this.notify("The pipeline has changed. Your last edit was applied to the new version.", "info");
@@ -183,14 +188,19 @@ export class CanvasStore {
     this.#base = this.#takenBy(taken);
     for (const known of this.#sent.keys()) if (known < revision) this.#sent.delete(known);
     for (const [id, { since }] of Object.entries(this.#asserted)) if (since <= revision) delete this.#asserted[id];
-    const changed = Object.entries(document.nodes).filter(([id, node]) => {
-      const own = this.view.doc.nodes[id];
-      return own?.type === node.type && !this.#asserted[id] && !sameContent(own, node);
-    });
+    const { nodes } = this.view.doc;
+    const changed = Object.entries(document.nodes)
+      .filter(([id, { type }]) => nodeAt(this.view.doc, id)?.type === type)
+      .map(([id, node]) => [id, withContent(node, this.#asserted[id] ?? {})])
+      .filter(([id, node]) => !sameJson(withContent(nodes[id], {}), node));
     if (!changed.length) return;
     this.#history.record(this.view.doc);
-    this.view = { ...this.view, doc: { ...this.view.doc, nodes: { ...this.view.doc.nodes, ...Object.fromEntries(changed) } } };
+    this.view = { ...this.view, doc: { ...this.view.doc, nodes: { ...nodes, ...Object.fromEntries(changed) } } };
     this.#remember();
+  }
+
+  get #isUnsaved() {
+    return !sameTopology(this.#base, this.view.doc) || Object.keys(this.#asserted).length > 0;
   }
 
   #takenRevision = (taken) => (taken?.instance === this.#instance ? taken.revision : 0);
@@ -199,9 +209,18 @@ export class CanvasStore {
   #reveal(reveal) {
     if (!reveal || reveal.token === this.#revealed) return;
     this.#revealed = reveal.token;
-    if (!this.view.doc.nodes[reveal.node]) return;
+    if (!nodeAt(this.view.doc, reveal.node)) return;
+    const doc = this.#withOpenGroup(reveal.node);
+    if (doc !== this.view.doc) this.edit(doc);
     this.#draw(new Set([reveal.node]));
     this.view = { ...this.view, reveal };
+  }
+
+  /** The document with the collapsed group open that hides this node. */
+  #withOpenGroup(node) {
+    const { doc } = this.view;
+    const group = hiddenNodes(doc).get(node);
+    return group ? changeGroup(doc, group, { collapsed: false }) : doc;
   }
 
   /** Open the panel, and select a node on a read-only canvas, as Python asks; each once. */
@@ -213,13 +232,14 @@ export class CanvasStore {
     }
     if (!readOnly || selected === this.#given) return;
     this.#given = selected;
+    this.view = { ...this.view, doc: this.#withOpenGroup(selected) };
     this.#draw(new Set(selected ? [selected] : []));
     this.#selection = JSON.stringify(selected ? [selected] : []); // Python knows it
   }
 
   /** Give a position to every node without one: all by the layout, single ones below the others. */
   #placed(doc) {
-    const unplaced = Object.keys(doc.nodes).filter((id) => !doc.layout[id]);
+    const unplaced = Object.keys(doc.nodes).filter((id) => !Object.hasOwn(doc.layout, id));
     if (!unplaced.length) return doc;
     const places = layered(doc, sizes({ ...this.view, doc }));
     const bottom = unplaced.length === Object.keys(doc.nodes).length ? 0 : Math.max(...Object.values(doc.layout).map(([, y]) => y)) + 160;
@@ -230,7 +250,7 @@ export class CanvasStore {
 
   /** Replace the document by `doc`, so that it can be undone. Consecutive edits of one `series` count as one. */
   edit(doc, { select = null, series = null } = {}) {
-    if (doc === this.view.doc || (sameTopology(doc, this.view.doc) && sameJson(doc.nodes, this.view.doc.nodes))) return;
+    if (sameDocument(doc, this.view.doc)) return;
     this.#history.record(this.view.doc, series);
     this.#apply(doc, { select, delay: series ? 150 : 0 });
   }
@@ -245,9 +265,10 @@ export class CanvasStore {
   #apply(doc, { select = null, delay = 0 } = {}) {
     const before = this.view.doc;
     for (const [id, node] of Object.entries(doc.nodes)) {
-      if (!before.nodes[id] || !sameContent(before.nodes[id], node)) this.#asserted[id] = { since: this.#revision + 1, ...contentOf(node) };
+      const changed = changedContent(nodeAt(before, id), node);
+      if (Object.keys(changed).length) this.#asserted[id] = { ...this.#asserted[id], ...changed, since: this.#revision + 1 };
     }
-    for (const id of Object.keys(this.#asserted)) if (!doc.nodes[id]) delete this.#asserted[id];
+    for (const id of Object.keys(this.#asserted)) if (!nodeAt(doc, id)) delete this.#asserted[id];
     this.view = { ...this.view, doc };
     this.#draw(select && new Set(select));
     clearTimeout(this.#sendTimer);
@@ -386,9 +407,9 @@ export class CanvasStore {
     this.#saveTimer = null;
     const { pipeline, doc, viewport } = this.view;
     const { past, future } = this.#history;
-    const unconfirmed = sameTopology(this.#base, doc) ? null : this.#base;
+    const unconfirmed = this.#isUnsaved ? this.#base : null;
     const tokens = { revealed: this.#revealed, panelToken: this.#panelToken };
-    save(pipeline, { doc, viewport, past, future, unconfirmed, selected: this.selected.ids, ...tokens });
+    save(pipeline, { doc, viewport, past, future, unconfirmed, asserted: this.#asserted, selected: this.selected.ids, ...tokens });
   };
 
   /** Save everything before the page is left or closed. */
@@ -401,7 +422,7 @@ export class CanvasStore {
 }
 
 function byNode(problems) {
-  const texts = {};
+  const texts = record([]);
   for (const { node, text } of problems) if (node) (texts[node] ??= []).push(text);
   return texts;
 }
