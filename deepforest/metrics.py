@@ -242,8 +242,7 @@ def headline_metric(figures: Mapping[str, Any]) -> str | None:
     """Return the name of an evaluation's most important metric."""
     # For two classes AUC, which does not depend on a threshold.
     order = ("auc", "accuracy") if figures.get("positive") is not None else ("accuracy", "auc")
-    order = (*order, "rmse")
-    return next((name for name in order if figures.get(name) is not None), None)
+    return next((name for name in (*order, "rmse") if figures.get(name) is not None), None)
 
 
 class Curve(NamedTuple):

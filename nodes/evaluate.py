@@ -22,8 +22,9 @@ from engine.export_python import Snippet, Variables, changed_params, statement
 from engine.node_types import Columns, NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.text import listed
 from engine.values import Predictions, Report
-from nodes.data.columns import HOW_TO_TARGET
+from nodes.data.columns import HOW_TO_TARGET, task_of
 from nodes.data.row_identity import row_digests
+from nodes.models import regression
 
 if TYPE_CHECKING:
     import numpy as np
@@ -68,11 +69,23 @@ class EvaluateParams(NodeParams):
 def run(ctx: NodeContext, inputs: dict[str, Any], params: EvaluateParams) -> dict[str, Any]:
     """Evaluate the rows whose class is known; raise ``BadInput`` if there are none."""
     predictions: Predictions = inputs["predictions"]
+    if not predictions.classes:
+        return {"report": _of_numbers(ctx, predictions, params)}
     truth, probabilities = rows_with_truth(predictions)
     name = ctx.branch.title(params.name) if ctx.branch else params.name or predictions.model
     report = evaluation(name, truth, probabilities, predictions.classes, params)
     test_rows = row_digests(truth, predictions.classes, predictions.columns)
     return {"report": replace(report, data={**report.data, "test_rows": test_rows})}
+
+
+def _of_numbers(ctx: NodeContext, predictions: Predictions, params: EvaluateParams) -> Report:
+    """Return the evaluation of predicted numbers."""
+    regression.check_settings(params)
+    truth, predicted = regression.rows_with_truth(predictions)
+    name = ctx.branch.title(params.name) if ctx.branch else params.name or predictions.model
+    report = regression.evaluation(name, truth, predicted)
+    test_rows = row_digests(truth, [], predictions.columns)
+    return replace(report, data={**report.data, "test_rows": test_rows})
 
 
 def evaluation(
@@ -111,6 +124,8 @@ def columns(
         raise BadInput(
             f"the scored table has no target to compare the predictions with; {HOW_TO_TARGET}"
         )
+    if scored is not None and task_of(scored) == "regression":
+        regression.check_settings(params)
     return {}
 
 
@@ -325,7 +340,7 @@ NODE = NodeType(
     title="Evaluate",
     category="Evaluate",
     summary="Compares predictions with the known classes: accuracy, AUC, F1, KS, recall at "
-    "interrupt rates, curves.",
+    "interrupt rates, curves; predicted numbers with the known ones: RMSE, MAE, R².",
     version=2,
     params=EvaluateParams,
     run=run,

@@ -1,4 +1,4 @@
-"""Apply a model to a table: the probability of each class for every row."""
+"""Apply a model to a table: the probability of each class, or the predicted number, of each row."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def scored(
     the table does not fit the model, or if its target holds a class that the model does not have.
     """
     carried = _carried(table, keep)
-    truth = None if table.target is None else _truth(table, model.classes)
+    truth = None if table.target is None else _truth(table, model)
     probabilities = model.predict_proba(table, threads, progress)
     columns = {} if truth is None else column_digests(table.data)
     return Predictions(probabilities, model.classes, model.title, truth, carried, columns)
@@ -77,12 +77,19 @@ def _check_kept(keep: Sequence[str], names: Sequence[str]) -> None:
         require_column(name, names, field="keep")
 
 
-def _truth(table: Table, classes: list[str]) -> pa.Array:
-    """Return the target with the model's class names; missing where the table has no value."""
+def _truth(table: Table, model: FittedModel) -> pa.Array:
+    """Return the target with the model's class names, or as numbers; missing where it is missing.
+
+    Raise ``BadInput`` if the model predicts a number and the target is a class.
+    """
     import pyarrow as pa
 
     from nodes.models.encoder import MISSING, class_codes
+    from nodes.models.regression import true_numbers
 
+    classes = model.classes
+    if model.task == "regression":
+        return true_numbers(table)
     codes = class_codes(table.labels(), classes)
     return pa.DictionaryArray.from_arrays(
         pa.array(codes, mask=codes == MISSING), pa.array(classes, pa.string())
@@ -102,7 +109,8 @@ NODE = NodeType(
     name="predict",
     title="Predict",
     category="Predict",
-    summary="Applies a model to a table: the probability of each class for every row.",
+    summary="Applies a model to a table: for every row the probability of each class, or the "
+    "predicted number.",
     version=1,
     params=PredictParams,
     run=run,
