@@ -103,7 +103,7 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: CrossValidateParams) -
     """
     model = load_model(inputs["model"].path)
     table, y, classes = labelled(inputs["table"], ctx.log)
-    folds = _folds(table, y, classes, params, ctx)
+    folds = _folds(table, y, params, ctx)
     settings = EvaluateParams(name="", positive=params.positive, threshold=None)
     if classes:
         _check_classes(folds, y, classes)
@@ -144,11 +144,7 @@ def _evaluated(
 
 
 def _folds(
-    table: Table,
-    y: np.ndarray,
-    classes: list[str],
-    params: CrossValidateParams,
-    ctx: NodeContext,
+    table: Table, y: np.ndarray, params: CrossValidateParams, ctx: NodeContext
 ) -> list[Fold]:
     """Divide the rows; raise ``BadInput`` if there are too few rows, groups or times."""
     import numpy as np
@@ -164,7 +160,8 @@ def _folds(
     units, what = len(y), "rows"
     if groups is not None:
         units, what = len(np.unique(groups)), "groups"
-    if classes:
+    is_class = y.dtype.kind != "f"
+    if is_class:
         # Rows are held out in proportion to the classes, so a class needs as many rows as folds.
         units = min(units, int(np.bincount(y).max()))
         what = "rows of a class" if groups is None else "groups, and rows of a class"
@@ -185,7 +182,7 @@ def _folds(
             for number, (train, held_out) in enumerate(parts, start=1)
         ]
     kind: Any = StratifiedKFold if groups is None else StratifiedGroupKFold
-    if not classes:
+    if not is_class:
         kind = KFold if groups is None else GroupKFold
     folds: list[Fold] = []
     for repeat in range(1, params.repeats + 1):

@@ -540,7 +540,8 @@ class FitProgress:
 
 def python(params: DeepForestParams, names: Variables) -> Snippet:
     """Return the node as lines of a Python script that uses the library directly."""
-    values, imports = cascade_params(params), ["from deepforest import preset"]
+    values = cascade_params(params)
+    imports = ["from deepforest import preset", "from deepforest.presets import regression_preset"]
     if params.select_features is not None:
         values["selector"] = Expression(f"MartSelector({params.select_features})")
         imports.append("from deepforest import MartSelector")
@@ -561,8 +562,10 @@ def python(params: DeepForestParams, names: Variables) -> Snippet:
             more.append("times")
         if "validation" in names.inputs:
             more.append("validation")
+        kind = names.local("cascade_of")
         return [
-            *statement(cascade, "preset", params.preset, **values, **others),
+            f"{kind} = preset if {rows}.classes else regression_preset",
+            *statement(cascade, str(kind), params.preset, **values, **others),
             *fit_statement(cascade, rows, weights="row_weights", others=more),
         ]
 

@@ -275,7 +275,10 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: LoadDataParams) -> dic
 
 
 def preview_params(
-    source: str, file_format: FileFormat, target: str | None = None
+    source: str,
+    file_format: FileFormat,
+    target: str | None = None,
+    task: Task | None = None,
 ) -> LoadDataParams:
     """Return the settings for a preview of a file.
 
@@ -286,6 +289,7 @@ def preview_params(
     settings = {
         "source": source,
         "target": target,
+        "task": task,
         "missing_target": "drop",
         "empty_columns": "drop",
     }

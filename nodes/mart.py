@@ -124,10 +124,9 @@ def python(params: MartParams, names: Variables) -> Snippet:
 
     def lines(rows: Expression, booster: Expression) -> list[str]:
         """Return the lines that make the data set and train the booster."""
-        two = f"len({rows}.classes) == 2"
         values = {
-            "objective": Expression(f'"binary" if {two} else "multiclass"'),
-            "num_class": Expression(f"1 if {two} else len({rows}.classes)"),
+            "objective": Expression(f"{rows}.objective"),
+            "num_class": Expression(f"{rows}.num_class"),
             "learning_rate": params.learning_rate,
             "num_leaves": params.leaves,
             "min_data_in_leaf": params.min_rows,

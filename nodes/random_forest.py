@@ -122,14 +122,15 @@ def python(params: ForestParams, names: Variables, **settings: Any) -> Snippet:
             "random_state": params.seed,
             "n_jobs": -1,
         }
+        kind = names.local("Forest")
         return [
-            *statement(forest, "HistForestClassifier", params.trees, **arguments),
+            f"{kind} = HistForestClassifier if {rows}.classes else HistForestRegressor",
+            *statement(forest, str(kind), params.trees, **arguments),
             *fit_statement(forest, rows),
         ]
 
-    return training_script(
-        params, names, "forest", lines, ["from deepforest import HistForestClassifier"]
-    )
+    imports = ["from deepforest import HistForestClassifier, HistForestRegressor"]
+    return training_script(params, names, "forest", lines, imports)
 
 
 def save(forest: Any, folder: Path) -> dict[str, Any]:

@@ -241,6 +241,18 @@ class TrainingRows:
         return dict(enumerate((by_code / mean).tolist()))
 
     @property
+    def objective(self) -> str:
+        """Return what LightGBM calls this task."""
+        if not self.classes:
+            return "regression"
+        return "binary" if len(self.classes) == 2 else "multiclass"
+
+    @property
+    def num_class(self) -> int:
+        """Return the trees of LightGBM per round: one for two classes or for numbers."""
+        return len(self.classes) if len(self.classes) > 2 else 1
+
+    @property
     def task(self) -> Task:
         """Return whether a class or a number is predicted."""
         return "classification" if self.classes else "regression"

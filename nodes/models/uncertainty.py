@@ -6,11 +6,13 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from engine.errors import BadInput
 from engine.values import Predictions
 from nodes.evaluate import RATES, one_against_rest, rows_with_truth
+from nodes.models import regression
 
 if TYPE_CHECKING:
     import numpy as np
@@ -52,8 +54,10 @@ def interval(
     if error is None:
         return None
     low, high = value - Z95 * error, value + Z95 * error
-    # Only the log loss has no upper limit.
-    return max(low, 0.0), high if name == "log_loss" else min(high, 1.0)
+    # R² has no lower limit; log loss, RMSE and MAE have no upper one.
+    least = -inf if name == "r2" else 0.0
+    most = inf if name in ("log_loss", "rmse", "mae") else 1.0
+    return max(low, least), min(high, most)
 
 
 def difference(
@@ -75,8 +79,10 @@ def difference(
 
 def _metric(name: str) -> Metric:
     """Return the metric that an evaluation calls by this name."""
-    from deepforest.metrics import metric
+    from deepforest.metrics import REGRESSION_METRICS, metric
 
+    if name in REGRESSION_METRICS:
+        return REGRESSION_METRICS[name]
     return metric(f"recall_at_rate({RATES[name]})" if name in RATES else name)
 
 
@@ -87,6 +93,9 @@ def _rows(
 
     Raise ``BadInput`` if no class is known.
     """
+    if not predictions.classes:
+        numbers, predicted = regression.rows_with_truth(predictions)
+        return numbers, predicted.reshape(-1, 1)
     truth, probabilities = rows_with_truth(predictions)
     if positive is None or name in OF_ALL_CLASSES:
         return truth, probabilities

@@ -24,6 +24,7 @@ from engine.store import Artifact, Store
 from engine.text import counted, size
 from engine.values import Report
 from ui.studio import plots
+from ui.studio.previews import regression
 from ui.studio.screen_text import plain
 from ui.studio.widgets import (
     chart,
@@ -61,7 +62,10 @@ def show_report(output: Artifact, store: Store, key: str, maker: Maker) -> None:
     A kind that only a plug-in knows is shown as plain rows.
     """
     report = named_report(opened(output, store), maker.node, maker.names)
-    KINDS.get(report.kind, _any)(report, key)
+    draw = KINDS.get(report.kind, _any)
+    if regression.is_regression(report):
+        draw = regression.show_evaluation
+    draw(report, key)
     downloads(report.kind, report.rows, asdict(report), key)
 
 
