@@ -543,11 +543,14 @@ def python(params: DeepForestParams, names: Variables) -> Snippet:
     values = cascade_params(params)
     imports = ["from deepforest import preset", "from deepforest.presets import regression_preset"]
     if params.select_features is not None:
-        values["selector"] = Expression(f"MartSelector({params.select_features})")
         imports.append("from deepforest import MartSelector")
 
     def lines(rows: Expression, cascade: Expression) -> list[str]:
         """Return the lines that create and fit the cascade."""
+        if params.select_features is not None:
+            target = f'"classes" if {rows}.classes else "numbers"'
+            selector = f"MartSelector({params.select_features}, target={target})"
+            values["selector"] = Expression(selector)
         if params.class_weights != "none":
             values["class_weight"] = Expression(f"{rows}.class_weight")
         others = {

@@ -109,7 +109,7 @@ def python(params: FeatureSelectionParams, names: Variables) -> Snippet:
     )
     others = {
         "n_estimators": params.trees,
-        "target": Expression(f"'classes' if {rows}.classes else 'numbers'"),
+        "target": Expression(f'"classes" if {rows}.classes else "numbers"'),
         "categorical_features": Expression(f"{rows}.categorical"),
         "n_jobs": -1,
         "random_state": params.seed,

@@ -102,11 +102,12 @@ def predict(
     """Score the rows of a file with a saved model, block by block.
 
     The file may be of any size. OUT has a row for each row of DATA: the columns to keep, the
-    prediction, and the probability of each class. OUT is written only when it is complete.
+    prediction, and the probability of each class; of a regression the predicted value. OUT is
+    written only when it is complete.
 
     With --explain, OUT also has a base value and the contribution of each column of the model.
     They add up to the probability of the explained class: of two classes the second, of more the
-    predicted one. Explaining takes much longer than predicting.
+    predicted one; of a regression to the predicted value. Explaining takes much longer than predicting.
     """
     from engine.text import duration
     from nodes.models.registry import Registry
