@@ -89,6 +89,11 @@ class ForestView:
     """Whether it is shown beside another one."""
 
     @property
+    def predicts_numbers(self) -> bool:
+        """Return whether it predicts a number; its rows have neither classes nor margins."""
+        return self.metric in REGRESSION_METRICS
+
+    @property
     def key(self) -> str:
         """Return what distinguishes its widgets from those of the other forest."""
         return "second" if self.is_second else "first"

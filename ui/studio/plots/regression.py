@@ -7,13 +7,18 @@ from itertools import pairwise
 
 import plotly.graph_objects as go
 
-from ui.studio.plots.style import BLUE, FAINT, apply_layout
+from ui.studio.plots.style import BLUE, FAINT, apply_layout, shortened
 
 HEIGHT = 420
+LONGEST_TITLE = 60
 MARKER = {"color": BLUE, "size": 6, "opacity": 0.55}
 
 
-def predicted_against_true(truth: Sequence[float], predicted: Sequence[float]) -> go.Figure:
+def predicted_against_true(
+    truth: Sequence[float],
+    predicted: Sequence[float],
+    title: str = "Predicted and true value",
+) -> go.Figure:
     """Plot one point per row; on the dotted line, the prediction is right."""
     figure = go.Figure(
         go.Scattergl(
@@ -25,7 +30,7 @@ def predicted_against_true(truth: Sequence[float], predicted: Sequence[float]) -
     low, high = min(values), max(values)
     line = {"color": FAINT, "dash": "dot", "width": 1}
     figure.add_shape(type="line", x0=low, y0=low, x1=high, y1=high, line=line)
-    apply_layout(figure, "Predicted and true value", HEIGHT)
+    apply_layout(figure, shortened(title, LONGEST_TITLE), HEIGHT)
     figure.update_xaxes(title="True value", zeroline=False)
     figure.update_yaxes(title="Predicted value", zeroline=False)
     return figure
