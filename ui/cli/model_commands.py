@@ -107,7 +107,8 @@ def predict(
 
     With --explain, OUT also has a base value and the contribution of each column of the model.
     They add up to the probability of the explained class: of two classes the second, of more the
-    predicted one; of a regression to the predicted value. Explaining takes much longer than predicting.
+    predicted one; of a regression to the predicted value. Explaining takes much longer than
+    predicting.
     """
     from engine.text import duration
     from nodes.models.registry import Registry

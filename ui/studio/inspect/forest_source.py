@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from deepforest.metrics import format_metric, metric_title
+from deepforest.metrics import REGRESSION_METRICS, format_metric, metric_title
 from deepforest.records import SCORED_ON, LayerRecord, depth_sentence
 from engine.graph import model_behind
 from engine.node_types import NodeTypes
