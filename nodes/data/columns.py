@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from engine.errors import BadInput
 from engine.node_types import Column, Columns, Kind, Role
-from engine.text import listed, suggest
+from engine.text import counted, listed, suggest
 from engine.values import Table, kind_of
 
 if TYPE_CHECKING:
@@ -179,14 +179,15 @@ def check_numbers(values: pa.ChunkedArray, target: str, *, field: str | None = "
     import pyarrow.compute as pc
 
     known = values.drop_null().cast("float64", safe=False)
+    known = known.filter(pc.invert(pc.is_nan(known)))
     if not len(known):
         raise BadInput(
             f"the target '{target}' has no value in any row; choose another column", field=field
         )
-    infinite = pc.sum(pc.invert(pc.is_finite(known))).as_py()
+    infinite = pc.sum(pc.is_inf(known)).as_py()
     if infinite:
         raise BadInput(
-            f"the target '{target}' is infinite in {infinite:,} rows; leave these rows out, or "
+            f"the target '{target}' is infinite in {counted(infinite, 'row')}; leave them out, or "
             "correct their values",
             field=field,
         )
