@@ -40,8 +40,8 @@ Task = Literal["classification", "regression"]
 """Whether a class or a number is predicted. In a table, the kind of the target says which: a target
 that is a number is predicted as a number."""
 TASK_TITLES = {
-    "classification": "a class (classification)",
-    "regression": "a number (regression)",
+    "classification": "a class: classification",
+    "regression": "a number: regression",
 }
 HOW_TO_TARGET = "set Target in the Load data node, and keep that column"
 MAX_CLASSES = 1_000

@@ -43,7 +43,7 @@ def true_numbers(table: Table) -> pa.Array:
 def rows_with_truth(predictions: Predictions) -> tuple[np.ndarray, np.ndarray]:
     """Return true and predicted numbers of the rows whose number is known.
 
-    Raise ``BadInput`` if there are none.
+    Raise ``BadInput`` if it is not known for any row.
     """
     import numpy as np
 

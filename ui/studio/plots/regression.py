@@ -37,7 +37,7 @@ def predicted_against_true(
 
 
 def residuals(truth: Sequence[float], predicted: Sequence[float]) -> go.Figure:
-    """Plot the error of each row against its predicted value; the dotted line is no error."""
+    """Plot the error of each row against its predicted value; on the dotted line it is zero."""
     errors = [actual - value for actual, value in zip(truth, predicted, strict=True)]
     figure = go.Figure(
         go.Scattergl(
