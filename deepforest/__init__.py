@@ -24,7 +24,7 @@ Their parts
 - ``_saving``         saves a model in a folder, in the format of ``persistence``
 - ``records``, ``inspection``  figures about the layers of a fitted cascade
 - ``contributions``   how much each column adds to a prediction, from function to function
-- ``margins``, ``metrics``, ``arithmetic``  the arithmetic
+- ``margins``, ``metrics``, ``arithmetic``  the arithmetic; ``bootstrap`` says how certain it is
 
 Names are imported when they are first used, because the compiler and the libraries load slowly.
 """

@@ -9,7 +9,7 @@ A metric has no value without rows. A ranking metric also has none for a class w
 with every row, in the truth (a mean over classes leaves such a class out, and has no value only if
 none remains). ``recall_at_rate`` also has none for a share of less than one row.
 
-- ``METRICS``, ``metric``     metrics by name
+- ``METRICS``, ``metric``     metrics by name; ``decided_metric`` has a threshold
 - ``resolve_metric``          a metric by our name, by scikit-learn's name, or from a function
 - ``accuracy`` … ``recall_at_rate``  the metrics themselves
 - ``standard_error``, ``gain_and_error``  how much a metric, or a gain, varies with the rows
@@ -72,9 +72,12 @@ class Metric:
     """Hold a metric with its name, its title and its direction.
 
     It is defined by ``per_row`` if it is the mean of a value of each row, by ``per_class`` if it is
-    the mean over classes of a value of one class against the rest, else by ``measure``. If it has
-    both of the last two, ``per_class`` is for two classes only. ``per_row`` and ``per_class`` make
-    the standard error cheap. ``rows_needed`` is not 0 if its value needs more rows than others.
+    the mean over classes of a value of one class against the rest, by ``per_matrix`` if it follows
+    from the confusion matrix (at ``threshold``, if there is one), else by ``measure``. If it has
+    ``per_class`` and ``per_matrix``, the first is for two classes and the second for more. All but
+    ``measure`` make standard error and bootstrap cheap. ``at_thresholds`` gives the values of which
+    ``per_class`` is the highest, if it is. ``rows_needed`` is not 0 if the value needs more rows
+    than others.
     """
 
     name: str
@@ -83,6 +86,9 @@ class Metric:
     measure: Measure | None = None
     per_row: Callable[[Any, Floats], Floats] | None = None
     per_class: Callable[[_Sweep], float | None] | None = None
+    per_matrix: Callable[[Floats], float | None] | None = None
+    threshold: float | None = None
+    at_thresholds: Callable[[_Sweep], Floats] | None = None
     rows_needed: float = 0
 
     def __call__(
@@ -93,8 +99,18 @@ class Metric:
             return self.measure(truth, output, sample_weight)
         if self.per_row is not None:
             return _weighted_mean(self.per_row(truth, output), sample_weight)
-        assert self.per_class is not None
-        return _mean_over_classes(self.per_class, truth, output, sample_weight)[-1]
+        if self.ranks(output):
+            assert self.per_class is not None
+            return _mean_over_classes(self.per_class, truth, output, sample_weight)[-1]
+        assert self.per_matrix is not None
+        matrix = confusion_matrix(truth, output, sample_weight, threshold=self.threshold)
+        return self.per_matrix(matrix)
+
+    def ranks(self, output: Floats) -> bool:
+        """Return whether the value follows from the order of the rows by their probabilities."""
+        if self.per_class is None:
+            return False
+        return self.per_matrix is None or (np.ndim(output) == 2 and np.shape(output)[1] == 2)
 
     @property
     def sign(self) -> float:
@@ -143,9 +159,9 @@ METRIC_INFO: Mapping[str, MetricInfo] = {
     "f1": MetricInfo(
         "F1",
         "Harmonic mean of precision and recall: high only if both are. 1 is perfect. "
-        "It depends on the threshold: the one set in Evaluate, or else the one with the "
-        "highest F1 on these rows. Predicted classes are the most probable ones, without a "
-        "threshold. With several classes F1 is the mean over them.",
+        "It depends on the threshold: the one set in Evaluate, or saved with the model, or else "
+        "the one with the highest F1 on these rows, which is optimistic. With several classes F1 "
+        "is the mean over them.",
     ),
     "average_precision": MetricInfo(
         "Average precision",
@@ -186,14 +202,17 @@ METRIC_INFO: Mapping[str, MetricInfo] = {
 
 def _info(name: str) -> MetricInfo | None:
     """Return the texts about a metric, ``None`` if there are none."""
-    share = _recall_share(name)
+    share = recall_share(name)
     return METRIC_INFO.get(name) if share is None else _recall_info(share)
 
 
-def _recall_share(name: str) -> float | None:
-    """Return the share in a name like ``recall_at_rate(0.001)``, None for any other name."""
+def recall_share(name: str) -> float | None:
+    """Return the share in ``recall_at_rate(0.001)`` or ``recall_at_1_in_1000``, else None."""
     if name == "recall_at_rate":
         return 0.01
+    one_in = re.fullmatch(r"recall_at_1_in_([1-9]\d*)", name)
+    if one_in:
+        return 1 / int(one_in[1])
     share = re.fullmatch(r"recall_at_rate\((\d*\.?\d+(?:e-?\d+)?)\)", name)
     return float(share[1]) if share and 0 < float(share[1]) <= 1 else None
 
@@ -227,12 +246,17 @@ def format_metric(name: str, value: Any) -> str:
 def title_among(evaluations: Iterable[Mapping[str, Any]], metric: str) -> str:
     """Return the title of a metric for these evaluations.
 
-    F1 is at a threshold for two classes, and a mean over the classes for more.
+    F1 is at a threshold for two classes, and a mean over the classes for more. It is optimistic at
+    a threshold that was chosen on the evaluated rows, which ``threshold_rule`` says.
     """
     if metric == "f1":
-        has_threshold = {
-            each.get("threshold") is not None for each in evaluations if each.get("f1") is not None
-        }
+        with_f1 = [each for each in evaluations if each.get("f1") is not None]
+        has_threshold = {each.get("threshold") is not None for each in with_f1}
+        is_optimistic = {bool(each.get("threshold_rule")) for each in with_f1}
+        if is_optimistic == {True}:
+            return "Best F1 (optimistic)"
+        if True in is_optimistic:
+            return "F1 (partly optimistic)"
         if len(has_threshold) == 1:
             return "F1 at threshold" if has_threshold.pop() else "Mean F1"
     return metric_title(metric)
@@ -305,7 +329,12 @@ def _ks(sweep: _Sweep) -> float | None:
     """
     if sweep.positives == 0 or sweep.negatives == 0:
         return None
-    return float((sweep.tp / sweep.positives - sweep.fp / sweep.negatives).max())
+    return float(_ks_at_thresholds(sweep).max())
+
+
+def _ks_at_thresholds(sweep: _Sweep) -> Floats:
+    """Return true-positive rate minus false-positive rate at every threshold."""
+    return sweep.tp / sweep.positives - sweep.fp / sweep.negatives
 
 
 def _average_precision(sweep: _Sweep) -> float | None:
@@ -347,14 +376,31 @@ def _recall_at_rate(sweep: _Sweep, rate: float) -> float | None:
 # --- metrics of all rows and classes together ---
 
 
-def balanced_accuracy(
-    truth: Codes, probabilities: Floats, sample_weight: Floats | None = None
-) -> float | None:
+def _share_right(matrix: Floats) -> float | None:
+    """Return the share of the rows on the diagonal: those with the right class."""
+    total = matrix.sum()
+    return float(matrix.trace() / total) if total > 0 else None
+
+
+def _mean_recall(matrix: Floats) -> float | None:
     """Return the mean recall over the classes that occur in the truth."""
-    matrix = confusion_matrix(truth, probabilities, sample_weight)
     rows = matrix.sum(axis=1)
     present = rows > 0
     return float((matrix.diagonal()[present] / rows[present]).mean()) if present.any() else None
+
+
+def _f1_of_second(matrix: Floats) -> float | None:
+    """Return F1 of the second of two classes; None if the truth does not have it."""
+    # F1 = 2·TP / (2·TP + FP + FN): the line and the column of a class hold its TP twice.
+    total = matrix[1].sum() + matrix[:, 1].sum()
+    return float(2 * matrix[1, 1] / total) if matrix[1].sum() > 0 else None
+
+
+def _mean_f1(matrix: Floats) -> float | None:
+    """Return the mean F1 over the classes that occur in the truth or among the predictions."""
+    total = matrix.sum(axis=0) + matrix.sum(axis=1)
+    occurs = total > 0
+    return float((2 * matrix.diagonal()[occurs] / total[occurs]).mean()) if occurs.any() else None
 
 
 def f1(
@@ -374,12 +420,7 @@ def f1(
     if binary and threshold is None:
         return _mean_over_classes(_highest_f1, truth, probabilities, sample_weight)[-1]
     matrix = confusion_matrix(truth, probabilities, sample_weight, threshold=threshold)
-    # F1 = 2·TP / (2·TP + FP + FN): the line and the column of a class hold its TP twice.
-    total = matrix.sum(axis=0) + matrix.sum(axis=1)
-    if binary:
-        return float(2 * matrix[1, 1] / total[1]) if matrix[1].sum() > 0 else None
-    occurs = total > 0
-    return float((2 * matrix.diagonal()[occurs] / total[occurs]).mean()) if occurs.any() else None
+    return _f1_of_second(matrix) if binary else _mean_f1(matrix)
 
 
 def best_f1(
@@ -509,8 +550,9 @@ def _recall_metric(name: str, share: float) -> Metric:
 
 
 accuracy = _described("accuracy", per_row=_is_right)
+balanced_accuracy = _described("balanced_accuracy", per_matrix=_mean_recall)
 auc = _described("auc", per_class=_auc)
-ks = _described("ks", per_class=_ks)
+ks = _described("ks", per_class=_ks, at_thresholds=_ks_at_thresholds)
 log_loss = _described("log_loss", per_row=_log_losses)
 average_precision = _described("average_precision", per_class=_average_precision)
 mae = Metric("mae", "MAE", False, per_row=_absolute_errors)
@@ -519,15 +561,27 @@ METRICS: dict[str, Metric] = {
     entry.name: entry
     for entry in (
         accuracy,
-        _described("balanced_accuracy", balanced_accuracy),
+        balanced_accuracy,
         auc,
-        _described("f1", f1, per_class=_highest_f1),
+        _described(
+            "f1",
+            per_class=_highest_f1,
+            per_matrix=_mean_f1,
+            at_thresholds=_f1_at_thresholds,
+        ),
         ks,
         log_loss,
         average_precision,
         _recall_metric("recall_at_rate", 0.01),
     )
 }
+
+DECIDED: Mapping[str, Callable[[Floats], float | None]] = {
+    "accuracy": _share_right,
+    "balanced_accuracy": _mean_recall,
+    "f1": _f1_of_second,
+}
+"""The metrics that depend on the threshold of two classes, by the confusion matrix."""
 
 REGRESSION_METRICS: dict[str, Metric] = {
     entry.name: entry
@@ -555,11 +609,19 @@ def metric(name: str) -> Metric:
     """
     if name in METRICS:
         return METRICS[name]
-    share = _recall_share(name)
+    share = recall_share(name)
     if share is None:
         known = ", ".join(METRICS)
         raise ValueError(f"unknown metric {name!r}; use one of {known} or recall_at_rate(share)")
     return _recall_metric(name, share)
+
+
+def decided_metric(name: str, threshold: float) -> Metric:
+    """Return accuracy, balanced accuracy or F1 of two classes, decided at a threshold.
+
+    Raise ``KeyError`` for another name.
+    """
+    return _described(name, per_matrix=DECIDED[name], threshold=threshold)
 
 
 def resolve_metric(scoring: str | Callable[[Array, Array], float], classes: Array | None) -> Metric:
@@ -697,7 +759,8 @@ def _values_without_parts(
     It is NaN where the metric has none.
     """
     parts = int(part.max()) + 1 if len(part) else 0
-    if metric.per_class is not None and (metric.measure is None or output.shape[1] == 2):
+    if metric.ranks(output):
+        assert metric.per_class is not None
         means = _mean_over_classes(metric.per_class, truth, output, weight, part, parts)
         return np.array(means, np.float64)
     values = np.empty(parts + 1)

@@ -362,6 +362,10 @@ class DataHint(Problem):
     severity = "warning"
 
 
+class RankedOnTestRows(DataHint):
+    """Models are chosen on test rows, so the figures of the best one there are too good."""
+
+
 class InvalidPipeline(SylvaError):
     """All problems of a pipeline; the message has one line for each."""
 

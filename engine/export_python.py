@@ -69,6 +69,8 @@ class Variables:
     """Return a variable that no other node uses, for an intermediate value: ``local("rows")``."""
     makers: Mapping[str, tuple[NodeType, Any]] = field(default_factory=dict)
     """By port: type and parameters of the node at an input that takes one edge."""
+    gathered_makers: Mapping[str, Mapping[str, tuple[NodeType, Any]]] = field(default_factory=dict)
+    """By port: the same for an input that takes many edges, by the ids of their nodes."""
 
 
 Python = Callable[[Any, Variables], Snippet]
@@ -139,22 +141,31 @@ class _VariableNames:
 
     def of(self, step: PlannedNode) -> Variables:
         """Return the variables of one node."""
-        inputs, gathered, makers = {}, {}, {}
+        inputs, gathered, makers, gathered_makers = {}, {}, {}, {}
         # In the order of the ports, which ``step_call`` writes as the order of the arguments.
         for port in step.type.inputs:
             sources = step.inputs.get(port.name, [])
             if port.many:
                 gathered[port.name] = {source.node: self._outputs[source] for source in sources}
+                gathered_makers[port.name] = {
+                    source.node: self._maker(source.node) for source in sources
+                }
             elif sources:
                 inputs[port.name] = self._outputs[sources[0]]
-                maker = self._plan.steps[sources[0].node]
-                makers[port.name] = maker.type, maker.params
+                makers[port.name] = self._maker(sources[0].node)
         outputs = {port.name: self._outputs[step.id, port.name] for port in step.type.outputs}
 
         def local(stem: str) -> Expression:
             return self.unused(f"{step.id}_{stem}")
 
-        return Variables(inputs, gathered, outputs, step.branch, step.branches, local, makers)
+        return Variables(
+            inputs, gathered, outputs, step.branch, step.branches, local, makers, gathered_makers
+        )
+
+    def _maker(self, node: str) -> tuple[NodeType, Any]:
+        """Return type and parameters of a node."""
+        step = self._plan.steps[node]
+        return step.type, step.params
 
 
 # Parts of the script

@@ -60,7 +60,7 @@ class Port:
     accepts: tuple[PortType, ...] = ()
     """For an input: further types that it takes."""
     role: Literal["", "evaluation"] = ""
-    """``evaluation``: an output that rates a model, or an input that compares such outputs.
+    """``evaluation``: an output that rates a model, or an input that compares these or models.
 
     The branches of a sweep are compared by these ports.
     """

@@ -72,7 +72,10 @@ class RunSummary:
         figures = self.report.headline if self.report else {}
         texts = {name: cell(value) for name, value in figures.items()}
         if "best" in texts:
-            return f"best {texts['best']}, {texts['metric']} {texts['value']}"
+            first = f"best {texts['best']}"
+            if isinstance(tied := figures.get("tied"), int) and tied:
+                first = f"tie of {1 + tied}, first {texts['best']}"
+            return f"{first}, {texts['metric']} {texts['value']}"
         return next((f"{name} {text}" for name, text in texts.items()), "")
 
 

@@ -46,7 +46,7 @@ from engine.errors import (
     Problem,
 )
 from engine.graph import PipelineGraph
-from engine.node_types import MAX_LABEL, Branch, NodeType, NodeTypes, node_title
+from engine.node_types import MAX_LABEL, Branch, NodeType, NodeTypes, Port, node_title
 from engine.pipeline import (
     MAX_BRANCHES,
     MAX_EDGES,
@@ -174,17 +174,33 @@ def axes_of(pipeline: Pipeline, catalog: NodeTypes) -> dict[str, tuple[str, ...]
 
 
 def has_evaluation(pipeline: Pipeline, catalog: NodeTypes, name: str) -> bool:
-    """Return whether a node below ``name`` evaluates its branches, so that they can be compared."""
+    """Return whether a node below ``name`` evaluates or compares its branches."""
     pipeline = active_pipeline(pipeline, catalog)
     axes = axes_of(pipeline, catalog)
-    return any(name in axes.get(ref.node, ()) for ref in _evaluations(pipeline, catalog))
+    if any(name in axes.get(ref.node, ()) for ref in _evaluations(pipeline, catalog)):
+        return True
+    return any(
+        name in axes.get(edge.source.node, ()) and _compares(pipeline, catalog, edge.target)
+        for edge in pipeline.edges
+    )
 
 
 def _takes_many(pipeline: Pipeline, catalog: NodeTypes, ref: PortRef) -> bool:
     """Return whether the input takes many edges, so that branches meet there."""
-    node_type = catalog.get(pipeline.nodes[ref.node].type) if ref.node in pipeline.nodes else None
-    port = node_type.input(ref.port) if node_type else None
+    port = _input(pipeline, catalog, ref)
     return port is not None and port.many
+
+
+def _compares(pipeline: Pipeline, catalog: NodeTypes, ref: PortRef) -> bool:
+    """Return whether the input compares the branches that meet there."""
+    port = _input(pipeline, catalog, ref)
+    return port is not None and port.many and port.role == "evaluation"
+
+
+def _input(pipeline: Pipeline, catalog: NodeTypes, ref: PortRef) -> Port | None:
+    """Return an input; None if it is not known."""
+    node_type = catalog.get(pipeline.nodes[ref.node].type) if ref.node in pipeline.nodes else None
+    return node_type.input(ref.port) if node_type else None
 
 
 # The leaderboard
@@ -220,7 +236,7 @@ def _comparison_type(catalog: NodeTypes) -> tuple[str, str] | None:
     """Return a node type that compares many evaluations, and its input for them."""
     for node_type in catalog.values():
         for port in node_type.inputs:
-            if port.many and port.role == "evaluation":
+            if port.many and port.role == "evaluation" and port.type == "report":
                 return node_type.name, port.name
     return None
 
@@ -317,9 +333,10 @@ class _Expander:
     def _subject(self, name: str) -> str:
         """Return what is evaluated: the nearest model above, else the last node with a sweep.
 
-        It is the title of the type: it is part of a cache key, and a label must not change one.
+        A node that makes a model is evaluated itself. It is the title of the type: it is part of a
+        cache key, and a label must not change one.
         """
-        for source in islice(chain.from_iterable(self.graph.layers_above([name])), 1, None):
+        for source in chain.from_iterable(self.graph.layers_above([name])):
             if self._makes_model(source):
                 return self._type_title(source)
         return self._type_title(self.axes[name][-1])
@@ -532,8 +549,8 @@ def _effect_problems(pipeline: Pipeline, catalog: NodeTypes, axes: Axes) -> Iter
         if own and node_type and not node_type.cacheable:
             message = Message(
                 "it would run once for each branch of {node}, and each would overwrite the "
-                "last one; remove it here, and add it again when the best values are found and "
-                "the sweep is removed",
+                "last one; put it behind a node that chooses the best branch, or add it again "
+                "when the sweep is removed",
                 node=NodeName(own[-1]),
             )
             yield BadSweep(message, node=name)

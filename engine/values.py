@@ -2,6 +2,7 @@
 
 - ``Table``        Arrow columns with a target and roles; read by memory map, without a copy
 - ``Predictions``  class probabilities per row, with the true class where it is known
+- ``ThresholdDecision``, ``Costs``  from when on a row is positive, and what decisions are worth
 - ``Report``       plain JSON with a headline, so that every interface can show it
 - ``Folder``       a model or a set of layers: files that only the nodes which use them can read
 
@@ -13,7 +14,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -86,6 +88,93 @@ class Table:
 
 
 @dataclass(frozen=True)
+class Costs:
+    """Say what decisions are worth, in one unit of money.
+
+    The money of a threshold is ``gain`` for each positive row found, plus its amount if there is a
+    column of ``amounts``, minus ``false_alarm`` for each other row that is interrupted, minus
+    ``missed`` for each positive row that is not found.
+    """
+
+    false_alarm: float = 0.0
+    missed: float = 0.0
+    gain: float = 0.0
+    """Below 0 if an interruption costs something even where it is right."""
+    amounts: str | None = None
+    """The column whose values are saved when a positive row is found."""
+
+    @property
+    def is_cost(self) -> bool:
+        """Return whether nothing can be gained, so that the money is shown as a cost."""
+        return self.amounts is None and self.gain <= 0
+
+    @property
+    def name(self) -> str:
+        """Return what the money is called in a report."""
+        if self.amounts is not None:
+            return "money_saved"
+        return "cost" if self.is_cost else "net_gain"
+
+    def shown(self, money: float) -> float:
+        """Return the money under its name: a cost is a positive number."""
+        # Without the 0, a cost of nothing would be written as -0.
+        return 0.0 - money if self.is_cost else money
+
+
+@dataclass(frozen=True)
+class ThresholdDecision:
+    """Say from which probability on a row counts as positive, and how that was chosen."""
+
+    positive: str
+    threshold: float
+    rule: str
+    """In words, such as ``highest F1``."""
+    rows: int
+    """Validation rows that it was chosen on."""
+    costs: Costs | None = None
+
+    @property
+    def text(self) -> str:
+        """Return the decision as a sentence without its full stop."""
+        return (
+            f"{self.positive} is predicted from a probability of {self.threshold:.4g}: "
+            f"{self.rule}, chosen on {self.rows:,} validation rows"
+        )
+
+    def codes(self, probabilities: np.ndarray, classes: list[str]) -> np.ndarray:
+        """Return the number of the predicted class of each row, of two classes."""
+        import numpy as np
+
+        code = classes.index(self.positive)
+        return np.where(probabilities[:, code] >= self.threshold, code, 1 - code)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the decision as plain data."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any], classes: list[str]) -> ThresholdDecision:
+        """Return a decision from plain data; raise ``ValueError`` if it does not suit the classes.
+
+        The data may come from a file that anyone wrote.
+        """
+        costs = data["costs"]
+        found = cls(**{**data, "costs": None if costs is None else Costs(**costs)})
+        texts: list[object] = [found.positive, found.rule]
+        numbers: list[Any] = [found.threshold, found.rows]
+        if found.costs is not None:
+            numbers += [found.costs.false_alarm, found.costs.missed, found.costs.gain]
+            texts += [found.costs.amounts or ""]
+        if not all(isinstance(text, str) for text in texts):
+            raise ValueError("a text of the decision is not a text")
+        if not all(type(number) in (int, float) and isfinite(number) for number in numbers):
+            raise ValueError("a number of the decision is not a number")
+        if len(classes) != 2 or found.positive not in classes:
+            raise ValueError("the decision is not about one of two classes")
+        return found
+
+
+@dataclass(frozen=True)
 class Predictions:
     """Hold class probabilities (rows × classes), and the true classes where they are known.
 
@@ -103,6 +192,10 @@ class Predictions:
     """Columns of the scored table that stand beside the predictions: ids, groups, times, chosen."""
     columns: Mapping[str, str] = field(default_factory=dict)
     """Digests of columns of the scored table, by name: by these, an evaluation knows its rows."""
+    decision: ThresholdDecision | None = None
+    """The threshold of the model; without one, the most probable class is predicted."""
+    group: str | None = None
+    """The carried column whose equal values belong together, such as the rows of a customer."""
 
     FILE: ClassVar = "predictions.arrow"
     TRUTH: ClassVar = "truth"
@@ -116,6 +209,11 @@ class Predictions:
         values: np.ndarray = self.probabilities[:, 0]
         return values
 
+    @property
+    def predicted(self) -> np.ndarray:
+        """Return the number of the predicted class of each row."""
+        return predicted_codes(self.probabilities, self.classes, self.decision)
+
     def to_arrow(self) -> pa.Table:
         """Return one table: carried columns, prediction, one probability per class, truth.
 
@@ -126,9 +224,9 @@ class Predictions:
 
         if self.values is not None:
             return self._beside_carried({self.VALUE: pa.array(self.values)})
-        best = pa.array(self.probabilities.argmax(axis=1), pa.int32())
+        predicted = pa.array(self.predicted, pa.int32())
         classes = pa.array(self.classes, pa.string())
-        columns = {"prediction": pa.DictionaryArray.from_arrays(best, classes)}
+        columns = {"prediction": pa.DictionaryArray.from_arrays(predicted, classes)}
         for index, name in enumerate(self.classes):
             columns[f"p({name})"] = pa.array(self.probabilities[:, index])
         return self._beside_carried(columns)
@@ -153,6 +251,11 @@ class Predictions:
             "carried": carried,
             "columns": dict(self.columns),
         }
+        if self.decision is not None:
+            metadata["decision"] = self.decision.to_json()
+        if self.carried is not None and self.group is not None:
+            # By its number, because a carried column may be renamed in the file.
+            metadata["group"] = self.carried.column_names.index(self.group)
         _write_arrow(self.to_arrow(), folder / self.FILE, metadata)
 
     @classmethod
@@ -171,8 +274,31 @@ class Predictions:
         truth = data.column(end).combine_chunks() if data.num_columns > end else None
         carried_columns = data.select(range(carried)) if carried else None
         # Predictions of earlier versions have no digests.
-        columns = metadata.get("columns", {})
-        return cls(probabilities, classes, metadata["model"], truth, carried_columns, columns)
+        columns, number = metadata.get("columns", {}), metadata.get("group")
+        group = None if number is None else data.column_names[number]
+        decision = None
+        if "decision" in metadata:
+            decision = ThresholdDecision.from_json(metadata["decision"], classes)
+        return cls(
+            probabilities,
+            classes,
+            metadata["model"],
+            truth,
+            carried_columns,
+            columns,
+            decision,
+            group,
+        )
+
+
+def predicted_codes(
+    probabilities: np.ndarray, classes: list[str], decision: ThresholdDecision | None
+) -> np.ndarray:
+    """Return the number of the predicted class of each row: by the decision, or most probable."""
+    if decision is None:
+        most_probable: np.ndarray = probabilities.argmax(axis=1)
+        return most_probable
+    return decision.codes(probabilities, classes)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,9 @@
 
 The values of a sweep come with its branches and become columns of the leaderboard. Other columns
 can be given by hand in ``details``.
+
+Evaluations of the same rows are compared with the best one row by row: the leaderboard has the
+difference with its 95 % interval. If the interval contains 0, the two are a tie.
 """
 
 from __future__ import annotations
@@ -9,15 +12,20 @@ from __future__ import annotations
 import json
 from collections import ChainMap, Counter
 from itertools import chain
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
 from engine.errors import BadInput
 from engine.export_python import Snippet, Variables, changed_params, statement
 from engine.node_types import NodeContext, NodeParams, NodeType, Port, form_hint
+from engine.text import counted
 from engine.values import Report
 from nodes.models.metric_titles import metric_titles
+from nodes.models.uncertainty import difference, what_decides
+
+if TYPE_CHECKING:
+    from deepforest.bootstrap import Difference
 
 MetricName = Literal[
     "auc",
@@ -86,6 +94,10 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: CompareParams) -> dict
         "value": reports[best].headline.get(metric),
         "models": len(reports),
     }
+    gaps = [difference(metric, reports[index], reports[best]) for index in order[1:]]
+    tied = [gap for gap in gaps if gap is not None and gap.is_tie]
+    if any(gaps):
+        headline["tied"] = len(tied)
     data = {
         "metric": metric,
         "greater_is_better": not lower_is_better(metric),
@@ -96,10 +108,17 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: CompareParams) -> dict
         data["nodes"] = [sources[index] for index in order]
     if titles:
         data["titles"] = titles
+    if tied:
+        # The first is the nearest, so it needs the most rows.
+        data["decides"] = what_decides(tied[0], int(reports[best].headline.get("rows") or 0))
+        ctx.log(f"{names[best]} and {counted(len(tied), 'other')} are a tie. {data['decides']}")
     data["curves"] = [
         {"name": names[index], "curves": reports[index].data.get("curves", [])} for index in order
     ]
     rows = _leaderboard([(names[index], columns[index], reports[index]) for index in order])
+    if any(gaps):
+        for row, gap in zip(rows, [None, *gaps], strict=True):
+            row |= _difference_columns(gap)
     return {"report": Report("comparison", "Comparison", headline, rows=rows, data=data)}
 
 
@@ -214,6 +233,14 @@ def _leaderboard(ranked: list[tuple[str, dict[str, Any], Report]]) -> list[dict[
     return leaderboard
 
 
+def _difference_columns(gap: Difference | None) -> dict[str, Any]:
+    """Return the difference to the best as columns; they are None if it is not known."""
+    if gap is None:
+        return {"gain": None, "gain_low": None, "gain_high": None, "tie": None}
+    low, high = gap.gain - gap.margin, gap.gain + gap.margin
+    return {"gain": gap.gain, "gain_low": low, "gain_high": high, "tie": gap.is_tie}
+
+
 def python(params: CompareParams, names: Variables) -> Snippet:
     """Return the node as lines of a Python script; the values of a sweep become an argument."""
     report = names.outputs["report"]
@@ -237,10 +264,11 @@ NODE = NodeType(
     title="Compare",
     category="Evaluate",
     summary="A leaderboard of any number of evaluations, ranked by the measure you choose.",
-    version=3,
+    version=4,
     params=CompareParams,
     run=run,
     python=python,
     inputs=(Port("reports", "report", "Evaluations", many=True, role="evaluation"),),
     outputs=(Port("report", "report", "Comparison"),),
+    imports=("scipy.stats", "deepforest.bootstrap"),
 )

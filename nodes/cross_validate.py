@@ -29,11 +29,11 @@ from nodes.evaluate import EvaluateParams, evaluation
 from nodes.models import regression
 from nodes.models.model import FittedModel, load_model
 from nodes.models.training import FoldsBy, fold_column, groups_and_times, labelled
+from nodes.models.uncertainty import margin_of_folds, within_limits
 
 if TYPE_CHECKING:
     import numpy as np
 
-COVERAGE = 0.95
 NOT_FIGURES = ("rows", "threshold")
 """Numbers in the headline of an evaluation that are not averaged."""
 
@@ -129,7 +129,13 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: CrossValidateParams) -
     )
     means, intervals = _means(reports, folds)
     digests = row_digests(y, classes, column_digests(table.data))
-    data = {**together.data, "folds": rows, "intervals": intervals, "test_rows": digests}
+    data = {
+        **together.data,
+        "folds": rows,
+        "test_to_train": test_to_train(folds),
+        "intervals": intervals,
+        "test_rows": digests,
+    }
     headline = {**together.headline, **means}
     return {"report": replace(together, headline=headline, data=data)}
 
@@ -327,28 +333,25 @@ def _figures(reports: list[Report]) -> Iterator[str]:
             yield name
 
 
+def test_to_train(folds: list[Fold]) -> float:
+    """Return how many rows are held out for each row that a model is trained on."""
+    return sum(len(fold.held_out) / len(fold.train) for fold in folds) / len(folds)
+
+
 def _means(
     reports: list[Report], folds: list[Fold]
 ) -> tuple[dict[str, float | None], dict[str, list[float]]]:
-    """Return the mean of each figure over the folds, and its 95 % interval.
-
-    Models of different folds share most of their rows, so their figures vary less than those of
-    models of other data would. The interval allows for that (Nadeau and Bengio 2003).
-    """
-    import numpy as np
-    from scipy.stats import t
-
+    """Return the mean of each figure over the folds, and its 95 % interval."""
     means: dict[str, float | None] = {}
     intervals: dict[str, list[float]] = {}
-    shared = np.mean([len(fold.held_out) / len(fold.train) for fold in folds])
+    shared = test_to_train(folds)
     for name in _figures(reports):
         values = [report.headline[name] for report in reports]
-        known = np.array([value for value in values if value is not None], float)
-        means[name] = mean = float(known.mean()) if len(known) else None
-        if mean is not None and len(known) > 1:
-            error = float(known.std(ddof=1)) * np.sqrt(1 / len(known) + shared)
-            half = float(t.ppf((1 + COVERAGE) / 2, len(known) - 1)) * error
-            intervals[name] = [mean - half, mean + half]
+        known = [float(value) for value in values if value is not None]
+        means[name] = mean = sum(known) / len(known) if known else None
+        half = margin_of_folds(known, shared)
+        if mean is not None and half is not None:
+            intervals[name] = list(within_limits(name, mean - half, mean + half))
     return means, intervals
 
 

@@ -621,6 +621,5 @@ NODE = training_node(
     fit=fit,
     python=python,
     imports=("lightgbm", "deepforest.presets"),
-    validates=True,
     check_task=check_task,
 )

@@ -3,16 +3,18 @@
 With two classes, or if ``positive`` names one of several, the ranking metrics are of that class
 against the rest. With several classes and no ``positive`` they are means over the classes.
 
-The predicted class of a row is its most probable one, as in the predictions themselves; accuracy,
-balanced accuracy, the table of classes and the confusion matrix use it. With a ``threshold`` and
-two classes they use the threshold instead. F1 alone is reported at the threshold where it is
-highest, if none is set, together with that threshold.
+The predicted class of a row is the one of the predictions themselves: by the threshold that *Choose
+threshold* saved with the model, else the most probable class. Accuracy, balanced accuracy, the
+table of classes and the confusion matrix use it. A ``threshold`` that is set here replaces it.
+
+Without any threshold, F1 alone is reported where it is highest on the evaluated rows, together with
+that threshold. Such a figure is optimistic, and the report marks it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
@@ -21,15 +23,17 @@ from engine.errors import BadInput
 from engine.export_python import Snippet, Variables, changed_params, statement
 from engine.node_types import Columns, NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.text import listed
-from engine.values import Predictions, Report
+from engine.values import Costs, Predictions, Report, ThresholdDecision
 from nodes.data.columns import HOW_TO_TARGET, task_of
 from nodes.data.row_identity import row_digests
 from nodes.models import regression
+from nodes.models.uncertainty import evaluated_groups, intervals_of
 
 if TYPE_CHECKING:
     import numpy as np
 
     from deepforest.metrics import Curve
+    from nodes.models.decision import ThresholdCounts
 
 RATES = {
     "recall_at_1_in_10000": 1 / 10_000,
@@ -37,6 +41,8 @@ RATES = {
     "recall_at_1_in_100": 1 / 100,
 }
 MAX_CURVES = 12
+OPTIMISTIC = "best F1 (optimistic)"
+"""Stands beside a threshold that was chosen on the evaluated rows themselves."""
 
 
 class EvaluateParams(NodeParams):
@@ -60,22 +66,36 @@ class EvaluateParams(NodeParams):
         ge=0,
         le=1,
         title="Threshold",
-        description="Probability from which a row counts as positive. Empty: the most probable "
-        "class is predicted, and F1 is reported at the threshold where it is highest on these "
-        "rows.",
+        description="Probability from which a row counts as positive. Empty: the threshold that "
+        "Choose threshold saved with the model. A model without one predicts the most probable "
+        "class; F1 is then reported at the threshold where it is highest on these rows, which is "
+        "optimistic.",
     )
 
 
 def run(ctx: NodeContext, inputs: dict[str, Any], params: EvaluateParams) -> dict[str, Any]:
-    """Evaluate the rows whose class is known; raise ``BadInput`` if there are none."""
+    """Evaluate the rows whose class is known; raise ``BadInput`` without such rows."""
     predictions: Predictions = inputs["predictions"]
     if not predictions.classes:
         return {"report": _of_numbers(ctx, predictions, params)}
     truth, probabilities = rows_with_truth(predictions)
     name = ctx.branch.title(params.name) if ctx.branch else params.name or predictions.model
-    report = evaluation(name, truth, probabilities, predictions.classes, params)
+    report = evaluation(
+        name,
+        truth,
+        probabilities,
+        predictions.classes,
+        params,
+        decision=predictions.decision,
+        amounts=_amounts(predictions, ctx),
+    )
     test_rows = row_digests(truth, predictions.classes, predictions.columns)
-    return {"report": replace(report, data={**report.data, "test_rows": test_rows})}
+    positive, ranked = report.data["positive"], None
+    if positive is not None:
+        ranked = one_against_rest(truth, probabilities, predictions.classes.index(positive))
+    groups = evaluated_groups(predictions)
+    known = intervals_of(report.headline, truth, probabilities, ranked=ranked, groups=groups)
+    return {"report": replace(report, data={**report.data, "test_rows": test_rows, **known})}
 
 
 def _of_numbers(ctx: NodeContext, predictions: Predictions, params: EvaluateParams) -> Report:
@@ -85,7 +105,9 @@ def _of_numbers(ctx: NodeContext, predictions: Predictions, params: EvaluatePara
     name = ctx.branch.title(params.name) if ctx.branch else params.name or predictions.model
     report = regression.evaluation(name, truth, predicted)
     test_rows = row_digests(truth, [], predictions.columns)
-    return replace(report, data={**report.data, "test_rows": test_rows})
+    groups = evaluated_groups(predictions)
+    known = intervals_of(report.headline, truth, predicted, groups=groups)
+    return replace(report, data={**report.data, "test_rows": test_rows, **known})
 
 
 def evaluation(
@@ -94,9 +116,13 @@ def evaluation(
     probabilities: np.ndarray,
     classes: list[str],
     params: EvaluateParams,
+    *,
+    decision: ThresholdDecision | None = None,
+    amounts: np.ndarray | None = None,
 ) -> Report:
     """Return every metric, the curves and the confusion matrix of rows whose classes are known.
 
+    ``decision`` is that of the model, and ``amounts`` the money at stake in each row, if known.
     Raise ``BadInput`` if the positive class does not exist, or if a threshold has none.
     """
     if params.positive is not None and params.positive not in classes:
@@ -105,7 +131,7 @@ def evaluation(
             field="positive",
         )
     if len(classes) == 2 or params.positive is not None:
-        return _of_one_class(name, truth, probabilities, classes, params)
+        return _of_one_class(name, truth, probabilities, classes, params, decision, amounts)
     if params.threshold is not None:
         raise BadInput(
             "a threshold needs a positive class when there are more than two classes; "
@@ -150,44 +176,129 @@ def rows_with_truth(predictions: Predictions) -> tuple[np.ndarray, np.ndarray]:
     return codes[known], predictions.probabilities[known]
 
 
+def _amounts(predictions: Predictions, ctx: NodeContext) -> np.ndarray | None:
+    """Return the amounts by which the model's threshold was chosen, of the rows with a truth.
+
+    It is None without such amounts, or if one of them is wrong: the rest can be evaluated.
+    """
+    costs = predictions.decision.costs if predictions.decision else None
+    carried = predictions.carried
+    if costs is None or costs.amounts is None or carried is None or predictions.truth is None:
+        return None
+    if costs.amounts not in carried.column_names:
+        return None
+    from nodes.models.decision import row_amounts
+
+    try:
+        known = carried.column(costs.amounts).filter(predictions.truth.is_valid())
+        return row_amounts(known, costs.amounts)
+    except BadInput as problem:
+        ctx.log(f"The money saved is not known: {problem.message}")
+        return None
+
+
+def _threshold_for(decision: ThresholdDecision, positive: str) -> float:
+    """Return the threshold of the model for one of its two classes."""
+    import numpy as np
+
+    if decision.positive == positive:
+        return decision.threshold
+    # The other class is predicted below the threshold: from the next number above 1 − t on.
+    return float(np.nextafter(1 - decision.threshold, 2))
+
+
 def _of_one_class(
     name: str,
     truth: np.ndarray,
     probabilities: np.ndarray,
     classes: list[str],
     params: EvaluateParams,
+    decision: ThresholdDecision | None,
+    amounts: np.ndarray | None,
 ) -> Report:
     """Return the evaluation of one class against the rest, or of two classes."""
     from deepforest import metrics
 
     positive = len(classes) - 1 if params.positive is None else classes.index(params.positive)
     against_rest = one_against_rest(truth, probabilities, positive)
-    threshold = params.threshold
+    # The threshold of the predicted classes; None: the most probable class.
+    decided, rule = params.threshold, "given"
+    if decided is None and decision is not None:
+        decided, rule = _threshold_for(decision, classes[positive]), "model"
+    threshold = decided
     if threshold is None:
         best = metrics.best_f1(*against_rest)
-        threshold = best[1] if best else 0.5
+        threshold, rule = best[1] if best else 0.5, "best F1"
     others = classes[1 - positive] if len(classes) == 2 else "all others"
     labels = [others, classes[positive]]
-    # Without a threshold, the matrix shows the most probable class, as the predictions do.
-    matrix = metrics.confusion_matrix(*against_rest, threshold=params.threshold)
+    matrix = metrics.confusion_matrix(*against_rest, threshold=decided)
     headline = _headline(truth, probabilities, against_rest, classes[positive])
     headline |= {"f1": metrics.f1(*against_rest, threshold=threshold), "threshold": threshold}
-    if params.threshold is not None and len(classes) == 2:
+    if decided is None:
+        headline["threshold_rule"] = OPTIMISTIC
+    if decided is not None and len(classes) == 2:
         # With a threshold, the matrix holds other decisions than the most probable class.
         headline |= _accuracies(matrix)
+    # Costs are those of one class: for the other one, a false alarm is something else.
+    costs = None
+    if decision is not None and decision.positive == classes[positive]:
+        costs = decision.costs
+    if costs is not None and costs.amounts is not None and amounts is None:
+        costs = None
+    thresholds, money = _thresholds(against_rest, decided, threshold, amounts, costs)
     return Report(
         "evaluation",
         name,
-        headline,
-        rows=_per_class(matrix, labels),
+        headline | money,
+        rows=per_class(matrix, labels),
         data={
             "classes": classes,
             "positive": classes[positive],
-            "threshold_rule": "best F1" if params.threshold is None else "given",
+            "threshold_rule": rule,
+            "decision": None if rule != "model" or decision is None else decision.to_json(),
+            "costs": None if costs is None else asdict(costs),
             "curves": [_curves(classes[positive], *against_rest)],
-            "confusion": _confusion(matrix, labels, params.threshold),
+            "thresholds": thresholds,
+            "confusion": _confusion(matrix, labels, decided),
         },
     )
+
+
+def _thresholds(
+    against_rest: tuple[np.ndarray, np.ndarray],
+    decided: float | None,
+    best: float,
+    amounts: np.ndarray | None,
+    costs: Costs | None,
+) -> tuple[dict[str, Any], dict[str, float]]:
+    """Return the counts at some thresholds, for a slider, and the money of the decisions.
+
+    ``at`` is the position of the predicted classes, ``best`` that of the highest F1.
+    """
+    import numpy as np
+
+    from nodes.models.decision import ThresholdCounts
+
+    truth, probabilities = against_rest
+    counts = ThresholdCounts.of(truth == 1, probabilities[:, 1], amounts)
+    if decided is None:
+        # The class is the most probable one above a half. At exactly a half it is the other one.
+        decided = float(np.nextafter(0.5, 1))
+    counts = counts.with_threshold(decided)
+    highest = _highest_f1(counts, best)
+    counts = counts.thinned(keep=(counts.at(decided), highest))
+    at = counts.at(decided)
+    data = {**counts.to_json(), "at": at, "best": _highest_f1(counts, best)}
+    if costs is None:
+        return data, {}
+    return data, {costs.name: costs.shown(float(counts.money(costs)[at]))}
+
+
+def _highest_f1(counts: ThresholdCounts, best: float) -> int:
+    """Return the position of the highest F1, that of ``best`` without positive rows."""
+    if not counts.positives:
+        return counts.at(best)
+    return int(counts.f1.argmax())
 
 
 def _of_many_classes(
@@ -211,7 +322,7 @@ def _of_many_classes(
         "evaluation",
         name,
         _headline(truth, probabilities, (truth, probabilities)) | {"threshold": None},
-        rows=_per_class(matrix, classes),
+        rows=per_class(matrix, classes),
         data={
             "classes": classes,
             "positive": None,
@@ -279,8 +390,16 @@ def _confusion(matrix: np.ndarray, labels: list[str], threshold: float | None) -
     return {"labels": labels, "counts": matrix.astype(int).tolist(), "threshold": threshold}
 
 
-def _per_class(matrix: np.ndarray, labels: list[str]) -> list[dict[str, Any]]:
-    """Return precision, recall and F1 of each class; None where the divisor would be zero."""
+def per_class(
+    counts: np.ndarray | Sequence[Sequence[int]], labels: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Return precision, recall and F1 of each class; None where the divisor would be zero.
+
+    ``counts`` is a confusion matrix.
+    """
+    import numpy as np
+
+    matrix = np.asarray(counts)
     right, actual, predicted = matrix.diagonal(), matrix.sum(axis=1), matrix.sum(axis=0)
     rows: list[dict[str, Any]] = []
     for code, label in enumerate(labels):
@@ -341,12 +460,12 @@ NODE = NodeType(
     category="Evaluate",
     summary="Compares predictions with the known classes: accuracy, AUC, F1, KS, recall at "
     "interrupt rates, curves; predicted numbers with the known ones: RMSE, MAE, R².",
-    version=2,
+    version=3,
     params=EvaluateParams,
     run=run,
     python=python,
     inputs=(Port("predictions", "predictions", "Predictions"),),
     outputs=(Port("report", "report", "Evaluation", role="evaluation"),),
     output_columns=columns,
-    imports=("numpy", "nodes.models.encoder", "deepforest.metrics"),
+    imports=("numpy", "nodes.models.encoder", "nodes.models.decision", "deepforest.bootstrap"),
 )

@@ -23,6 +23,8 @@ from nodes.models.training import (
 if TYPE_CHECKING:
     from nodes.models.estimators import BoostedRegressionTrees, BoostedTrees
 
+EARLY_STOPPING = 20
+"""As in ``nodes.models.estimators``, which takes a moment to load; a test compares them."""
 TREES_FILE = "mart.txt"
 REGRESSION_LINE = "\nobjective=regression\n"
 """Line of LightGBM's text by which trees for numbers are known."""
@@ -37,7 +39,8 @@ class MartParams(NodeParams):
         le=10_000,
         title="Trees",
         description="Rounds of boosting; each adds one tree per class (one for two classes, or for "
-        "a number).",
+        "a number). With validation rows, training may end earlier, and the best number of rounds "
+        "is kept.",
     )
     learning_rate: float = Field(
         0.1,
@@ -113,7 +116,14 @@ def fit(ctx: NodeContext, rows: TrainingRows, mart: Any) -> None:
         rows.weights,
         categorical_feature=rows.categorical,
         callbacks=[report_round],
+        validation=rows.validation,
     )
+    if rows.validation is not None:
+        kept = mart.booster_.current_iteration()
+        ctx.log(
+            f"{kept:,} of {mart.n_estimators:,} rounds are kept: with them, the loss on the "
+            "validation rows is lowest."
+        )
 
 
 def python(params: MartParams, names: Variables) -> Snippet:
@@ -145,11 +155,21 @@ def python(params: MartParams, names: Variables) -> Snippet:
             "weight": Expression(f"{rows}.weights"),
             "categorical_feature": Expression(f"{rows}.categorical"),
         }
-        return [
+        created = [
             *assignment(settings, values),
             *statement(data, "lightgbm.Dataset", matrix, y, **columns, params=settings),
-            *statement(booster, "lightgbm.train", settings, data, num_boost_round=params.trees),
         ]
+        more: dict[str, Any] = {"num_boost_round": params.trees}
+        if "validation" in names.inputs:
+            held_out = names.local("validation")
+            parts = Expression(f"*{rows}.validation[:2]")
+            # The third part are the weights, if there are some.
+            weight = Expression(f"next(iter({rows}.validation[2:]), None)")
+            created += statement(held_out, "lightgbm.Dataset", parts, weight=weight, reference=data)
+            more["valid_sets"] = [held_out]
+            stop = f"lightgbm.early_stopping({EARLY_STOPPING}, verbose=False)"
+            more["callbacks"] = [Expression(stop)]
+        return [*created, *statement(booster, "lightgbm.train", settings, data, **more)]
 
     return training_script(params, names, "booster", lines, ["import lightgbm"])
 

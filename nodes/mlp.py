@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -49,7 +49,8 @@ class MlpParams(NodeParams):
         le=100_000,
         title="Epochs",
         description="Maximum number of passes over the rows; training stops earlier when the loss "
-        "no longer decreases.",
+        "no longer decreases. With validation rows, it is the loss on these that counts, and the "
+        "network of the best pass is kept.",
     )
     seed: Seed = 0
     class_weights: ClassWeights = "none"
@@ -72,21 +73,67 @@ def build(params: MlpParams) -> RowwiseMLPClassifier:
 
 
 def fit(ctx: NodeContext, rows: TrainingRows, network: Any) -> None:
-    """Train the network epoch by epoch, until the training loss has settled.
+    """Train the network epoch by epoch, until the loss has settled.
 
-    ``max_iter`` of the network limits the epochs. ``partial_fit`` is used because ``fit`` can
-    neither report progress nor be cancelled.
+    ``max_iter`` of the network limits the epochs.
+    """
+    epochs = network.max_iter
+
+    def report_epoch(epoch: int) -> None:
+        ctx.progress(epoch / epochs, f"epoch {epoch + 1} of {epochs}")
+
+    losses = fit_epochs(network, rows, epochs, report_epoch)
+    ctx.progress(1.0, f"{len(losses)} epochs")
+    if rows.validation is None:
+        ctx.log(f"{len(losses)} epochs, training loss {losses[-1]:.6g}.")
+    else:
+        best = losses.index(min(losses)) + 1
+        ctx.log(
+            f"{len(losses)} epochs. The network of epoch {best} is kept: with it, the loss on the "
+            f"validation rows is lowest, {min(losses):.6g}."
+        )
+
+
+def fit_epochs(
+    network: Any,
+    rows: TrainingRows,
+    epochs: int,
+    report: Callable[[int], None] = lambda epoch: None,
+) -> list[float]:
+    """Train epoch by epoch until the loss has settled; return the loss after each epoch.
+
+    With validation rows, it is the loss on these, and the network of the best epoch is kept.
+    ``partial_fit`` is used because ``fit`` can neither report progress nor be cancelled.
     """
     losses: list[float] = []
+    best: tuple[list[Any], list[Any]] = [], []
     with one_blas_thread():
-        for epoch in range(network.max_iter):
-            ctx.progress(epoch / network.max_iter, f"epoch {epoch + 1} of {network.max_iter}")
+        for epoch in range(epochs):
+            report(epoch)
             network.partial_fit(rows.matrix, rows.y, rows.weights, classes=range(len(rows.classes)))
-            losses.append(float(network.loss_))
+            losses.append(_loss(network, rows))
+            if rows.validation is not None and losses[-1] == min(losses):
+                best = (
+                    [array.copy() for array in network.coefs_],
+                    [array.copy() for array in network.intercepts_],
+                )
             if _has_settled(losses):
                 break
-    ctx.progress(1.0, f"{len(losses)} epochs")
-    ctx.log(f"{len(losses)} epochs, training loss {losses[-1]:.6g}.")
+    if rows.validation is not None:
+        network.coefs_, network.intercepts_ = best
+    return losses
+
+
+def _loss(network: Any, rows: TrainingRows) -> float:
+    """Return the log loss on the validation rows; without any, the loss of the last epoch."""
+    from deepforest.metrics import log_loss
+
+    if rows.validation is None:
+        return float(network.loss_)
+    matrix, y, *weights = rows.validation
+    loss = log_loss(y, network.predict_proba(matrix), *weights)
+    assert loss is not None
+    return float(loss)
 
 
 def _has_settled(losses: list[float]) -> bool:
@@ -109,6 +156,11 @@ def python(params: MlpParams, names: Variables) -> Snippet:
             "learning_rate_init": params.learning_rate,
             "random_state": generator,
         }
+        if "validation" in names.inputs:
+            return [
+                *statement(network, "RowwiseMLPClassifier", **settings),
+                *statement("", "fit_epochs", network, rows, params.epochs),
+            ]
         data = [Expression(f"{rows}.{name}") for name in ("matrix", "y", "weights")]
         classes = Expression(f"range(len({rows}.classes))")
         epoch = statement("", f"{INDENT * 2}{network}.partial_fit", *data, classes=classes)
@@ -125,11 +177,17 @@ def python(params: MlpParams, names: Variables) -> Snippet:
             "            break",
         ]
 
-    imports = [
-        "import numpy as np",
-        "from sklearn.neural_network import MLPClassifier",
-        "from threadpoolctl import threadpool_limits",
-    ]
+    imports = ["import numpy as np"]
+    if "validation" in names.inputs:
+        imports += [
+            "from nodes.mlp import fit_epochs",
+            "from nodes.models.estimators import RowwiseMLPClassifier",
+        ]
+    else:
+        imports += [
+            "from sklearn.neural_network import MLPClassifier",
+            "from threadpoolctl import threadpool_limits",
+        ]
     return training_script(
         params, names, "network", lines, imports, form="onehot", precision="float32"
     )

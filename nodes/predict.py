@@ -1,4 +1,8 @@
-"""Apply a model to a table: the probability of each class, or the predicted number, of each row."""
+"""Apply a model to a table: the prediction of every row.
+
+For classes it is the probability of each class, and the most probable class, or that of the
+threshold which *Choose threshold* saved with the model. For numbers it is the predicted value.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +31,9 @@ class PredictParams(NodeParams):
         default_factory=list,
         title="Columns to keep",
         description="Columns of the table to copy in front of the predictions, to identify the "
-        "rows. Columns with the role id, group or time are always copied. If a prediction has the "
-        "same name, “(input)” is added.",
+        "rows. Columns with the role id, group or time are always copied, and the amounts by "
+        "which the threshold of the model was chosen. If a prediction has the same name, "
+        "“(input)” is added.",
         max_length=10_000,
         json_schema_extra=form_hint(choose="columns"),
     )
@@ -50,15 +55,30 @@ def scored(
 ) -> Predictions:
     """Return the model's predictions for a table.
 
-    ``keep`` names columns to write beside them; columns with the role id, group or time are always
-    written. If the table has a target, the predictions hold it as the truth. Raise ``BadInput`` if
-    the table does not fit the model, or if its target holds a class that the model does not have.
+    ``keep`` names columns to write beside them; columns with the role id, group or time, and the
+    amounts by which the model's threshold was chosen, are always written. If the table has a
+    target, the predictions hold it as the truth. Raise ``BadInput`` if the table does not fit the
+    model, or if its target holds a class that the model does not have.
     """
-    carried = _carried(table, keep)
+    carried = _carried(table, [*keep, *_amounts(model, table)])
     truth = None if table.target is None else _truth(table, model)
     probabilities = model.predict_proba(table, threads, progress)
     columns = {} if truth is None else column_digests(table.data)
-    return Predictions(probabilities, model.classes, model.title, truth, carried, columns)
+    group = next((column.name for column in table.columns if column.role == "group"), None)
+    return Predictions(
+        probabilities, model.classes, model.title, truth, carried, columns, model.decision, group
+    )
+
+
+def _amounts(model: FittedModel, table: Table) -> list[str]:
+    """Return the column of amounts that the model's threshold was chosen by, if the table has it.
+
+    An evaluation needs it to say how much money the threshold saves.
+    """
+    costs = model.decision.costs if model.decision else None
+    if costs is None or costs.amounts is None or costs.amounts not in table.data.column_names:
+        return []
+    return [costs.amounts]
 
 
 def columns(

@@ -10,8 +10,9 @@ in a pipeline.
   them
 - ``training_rows``   a table as an estimator needs it: matrix, class numbers, weights
 - ``model``           a trained estimator with all it needs to predict for tables
-- ``load_model``, ``predict``, ``inspect_layers``  use a model
+- ``load_model``, ``choose_threshold``, ``predict``, ``inspect_layers``  use a model
 - ``evaluate``, ``cross_validate``, ``compare``, ``importances``, ``tell``  reports
+- ``choose_best``     the best of several models, and their leaderboard
 - ``save_table``, ``save_model``  files in the workspace
 
 Files and models are those of the workspace: ``$SYLVA_WORKSPACE``, else ``~/.sylva``. A file outside
@@ -233,6 +234,20 @@ def inspect_layers(trained: FittedModel, table: Table, **params: Any) -> Layers:
         return _outputs("inspect_layers", inputs, params)["layers"]  # type: ignore[no-any-return]
 
 
+def choose_threshold(
+    trained: FittedModel, table: Table, **params: Any
+) -> tuple[FittedModel, Report]:
+    """Return the model with a threshold that was chosen on validation rows, and a report.
+
+    ``params`` are those of the node *Choose threshold*, such as ``rule`` and ``calibration``.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        trained.save(Path(folder))
+        inputs = {"model": Folder(Path(folder)), "table": table}
+        outputs = _outputs("choose_threshold", inputs, params)
+        return outputs["model"], outputs["report"]
+
+
 # Reports
 
 
@@ -256,14 +271,57 @@ def cross_validate(
     ``settings`` are those of the node that trains such a model; without them, a saved model has its
     own. ``params`` are those of the node *Cross-validate*, such as ``folds``.
     """
-    node: NodeType = import_module(f"nodes.{trained.kind.name.replace('-', '_')}").NODE
     if settings is not None:
-        checked = node.params.model_validate_json(json.dumps(settings))
-        trained = replace(trained, params=checked.model_dump(mode="json"))
+        trained = _with_settings(trained, settings)
     with tempfile.TemporaryDirectory() as folder:
         trained.save(Path(folder))
         inputs = {"model": Folder(Path(folder)), "table": table}
         return _outputs("cross_validate", inputs, params)["report"]  # type: ignore[no-any-return]
+
+
+def _with_settings(trained: FittedModel, settings: Mapping[str, Any]) -> FittedModel:
+    """Return the model with the parameters of the node that trains such a model."""
+    node: NodeType = import_module(f"nodes.{trained.kind.name.replace('-', '_')}").NODE
+    checked = node.params.model_validate_json(json.dumps(settings))
+    return replace(trained, params=checked.model_dump(mode="json"))
+
+
+def choose_best(
+    models: Mapping[str, FittedModel],
+    table: Table,
+    *,
+    settings: Mapping[str, Mapping[str, Any]] | None = None,
+    labels: Mapping[str, str] | None = None,
+    values: Mapping[str, Mapping[str, Any]] | None = None,
+    titles: Mapping[str, str] | None = None,
+    **params: Any,
+) -> tuple[FittedModel, Report]:
+    """Return the best model by its figures on the rows of a table, and the leaderboard of all.
+
+    ``models`` are the models by name. ``settings`` are those of the nodes that train such models,
+    by the same names; cross-validation needs them. ``labels`` and ``values`` say in words and as
+    columns how a model differs from others; ``titles`` gives these columns their titles.
+    ``params`` are those of the node *Choose best*, such as ``metric`` and ``how``.
+    """
+    branches: list[Branch | None] = []
+    with tempfile.TemporaryDirectory() as folder:
+        folders = []
+        for number, (name, trained) in enumerate(models.items()):
+            own = Path(folder) / str(number)
+            own.mkdir()
+            known = settings.get(name) if settings else None
+            (trained if known is None else _with_settings(trained, known)).save(own)
+            folders.append(Folder(own))
+            label, cells = (labels or {}).get(name, ""), (values or {}).get(name, {})
+            is_branch = bool(label or cells)
+            branches.append(
+                Branch(trained.title, label, cells, titles or {}) if is_branch else None
+            )
+        inputs = {"models": folders, "table": table}
+        sources = {"models": list(models)}
+        outputs = _outputs("choose_best", inputs, params, sources, {"models": branches})
+    report: Report = outputs["report"]
+    return models[report.data["nodes"][0]], report
 
 
 def compare(

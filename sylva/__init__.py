@@ -93,17 +93,23 @@ class Model:
         return self.fitted.predict_proba(Table(self._fitting(_as_arrow(data))), _threads(threads))
 
     def predict(self, data: Any, *, threads: int | None = None) -> np.ndarray:
-        """Return the predicted class of each row, as texts, or the predicted number."""
+        """Return the predicted class of each row, as texts, or the predicted number.
+
+        It is the most probable class, or that of the threshold which was saved with the model.
+        """
         import numpy as np
 
-        from engine.values import Predictions
-
-        fitted = self.fitted
         probabilities = self._outputs(data, threads)
-        if not fitted.classes:
+        if not self.classes:
             return np.asarray(probabilities[:, 0])
-        scored = Predictions(probabilities, fitted.classes, fitted.title).to_arrow()
-        return np.array(scored.column("prediction").to_pylist(), dtype=object)
+        classes: np.ndarray = np.array(self.classes, dtype=object)
+        predicted: np.ndarray = classes[self.fitted.predicted_codes(probabilities)]
+        return predicted
+
+    @property
+    def threshold(self) -> float | None:
+        """Return the probability from which a row is positive; None: the most probable class."""
+        return self.fitted.decision.threshold if self.fitted.decision else None
 
     def drift(self, data: Any) -> DriftReport:
         """Return how far rows differ from the training rows, column by column.

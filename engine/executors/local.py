@@ -47,6 +47,8 @@ class LocalExecutor:
         self.workspace = workspace
         self.slots = slots
         self.running: dict[str, _Running] = {}
+        # The workers whose end the fork server has not reported, by node and try.
+        self._leaders: dict[tuple[str, int], int] = {}
         self._wake, self._wake_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._unsent = b""
         self._fork_server, self._requests, self._messages = start_fork_server()
@@ -105,6 +107,8 @@ class LocalExecutor:
         os.kill(self._fork_server, signal.SIGKILL)
         with contextlib.suppress(ChildProcessError):
             os.waitpid(self._fork_server, 0)
+        self._read_messages()  # a process that has ended may have passed on its number
+        self._kill_what_is_left()
         self._messages.close()
 
     def _send(self) -> None:
@@ -131,6 +135,8 @@ class LocalExecutor:
         events: list[RunEvent] = []
         while select.select([self._messages], [], [], 0)[0]:
             message = json.loads(self._messages.recv(1 << 20))
+            if "exit_code" in message:
+                self._leaders.pop((message["node"], message["try_number"]), None)
             running = self.running.get(message["node"])
             if running and running.task.try_number == message["try_number"]:
                 events += self._handle(running, message)
@@ -151,6 +157,7 @@ class LocalExecutor:
             case NodeStarted():
                 if event.process:
                     running.leader = event.process.pid
+                    self._leaders[node, running.task.try_number] = running.leader
                 if running.task.timeout:
                     running.deadline = time.monotonic() + running.task.timeout
             case NodeFailed() if running.killed_because:
@@ -191,15 +198,22 @@ class LocalExecutor:
                 running.killed_because = Failure("timeout", why)
                 kill_group(running.leader)
 
+    def _kill_what_is_left(self) -> None:
+        """Kill the groups of workers that a fork server which has ended did not see end.
+
+        The workers have ended with it, but not their children.
+        """
+        for leader in self._leaders.values():
+            kill_group(leader)
+        self._leaders.clear()
+
     def _replace_lost_fork_server(self) -> list[RunEvent]:
         """If the fork server was killed, fail the nodes it ran and start another one."""
         pid, _ = os.waitpid(self._fork_server, os.WNOHANG)
         if not pid:
             return []
         events = self._read_messages()
-        for running in self.running.values():
-            if running.leader:
-                kill_group(running.leader)  # workers have ended, but not their children
+        self._kill_what_is_left()
         lost = Failure("crashed", "lost its process: the process that starts workers was killed")
         events += [NodeFailed(node=node, error=lost) for node in self.running]
         self.running.clear()

@@ -3,7 +3,8 @@
 - ``table_hints``     about one table: numbers stored as text, decimal commas, ids as features, a
                       column that gives the target away
 - ``pipeline_hints``  about the tables of a pipeline and what it does with them: also rows of the
-                      future in the training rows, and too few test rows of a class
+                      future in the training rows, too few test rows of a class, and test rows that
+                      choose a model
 
 A hint never stops a run. It is computed from the preview of the table, which has a limited size,
 and remembered for as long as the table stays the same.
@@ -28,6 +29,7 @@ from engine.values import Table, kind_of
 from engine.workspace import Files
 from nodes.data.columns import task_of
 from nodes.data.tables import Preview, count_classes, preview, source_version
+from nodes.models.ranking import ranking_hints
 
 if TYPE_CHECKING:
     import numpy as np
@@ -311,7 +313,7 @@ def pipeline_hints(pipeline: Pipeline, catalog: NodeTypes, files: Files) -> list
     """
     pipeline = active_pipeline(pipeline, catalog)
     loads = _nodes_of(pipeline, catalog, "load-data")
-    hints = []
+    hints: list[DataHint] = []
     for name, params in loads.items():
         hints += [
             DataHint(hint.message, node=name, field=hint.field)
@@ -323,6 +325,7 @@ def pipeline_hints(pipeline: Pipeline, catalog: NodeTypes, files: Files) -> list
         for name, params in splits.items():
             hints += _time_hints(name, params, _input_columns(pipeline, known, name))
             hints += _class_hints(pipeline, name, params, loads, files)
+    hints += ranking_hints(pipeline, catalog)
     return hints
 
 

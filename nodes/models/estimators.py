@@ -25,6 +25,8 @@ from deepforest.arithmetic import class_probabilities, row_products
 from deepforest.contributions import score_contributions, through_softmax
 from deepforest.lightgbm_text import trees_only
 
+EARLY_STOPPING = 20
+"""Rounds of boosting without a lower loss on validation rows, after which training ends."""
 LEAF = -1
 ROUNDING = 1e-6
 """How far the class shares of a stored leaf may be from adding up to 1."""
@@ -138,12 +140,15 @@ class _Boosting(BaseEstimator):  # type: ignore[misc]
         sample_weight: np.ndarray | None = None,
         categorical_feature: Sequence[int] = (),
         callbacks: Sequence[Callable[[Any], None]] = (),
+        validation: Sequence[np.ndarray] | None = None,
     ) -> Self:
         """Grow one tree per class in each round, or one tree for two classes or for numbers.
 
         ``y`` holds class numbers 0, 1, … or numbers to predict. ``categorical_feature`` lists the
         matrix columns that hold category numbers. LightGBM calls each callback after a round; it
-        may raise to stop.
+        may raise to stop. With ``validation`` (matrix, targets, perhaps weights), training ends
+        when the loss on these rows has not fallen for ``EARLY_STOPPING`` rounds, and the rounds up
+        to the lowest are kept.
         """
         import lightgbm
 
@@ -152,9 +157,14 @@ class _Boosting(BaseEstimator):  # type: ignore[misc]
         data = lightgbm.Dataset(
             X, y, weight=sample_weight, categorical_feature=categories, params=settings
         )
-        trained = lightgbm.train(
-            settings, data, num_boost_round=self.n_estimators, callbacks=list(callbacks)
-        )
+        more: dict[str, Any] = {"callbacks": list(callbacks)}
+        if validation is not None:
+            matrix, labels, *weights = validation
+            weight = weights[0] if weights else None
+            more["valid_sets"] = [lightgbm.Dataset(matrix, labels, weight=weight, reference=data)]
+            more["callbacks"].append(lightgbm.early_stopping(EARLY_STOPPING, verbose=False))
+        trained = lightgbm.train(settings, data, num_boost_round=self.n_estimators, **more)
+        # The text has the rounds up to the best one, if they were counted.
         return self.read_text(trained.model_to_string())
 
     def read_text(self, text: str) -> Self:

@@ -8,6 +8,7 @@ regular file with the hash that ``model.json`` gives. The same training gives th
 - ``with_threads``    an estimator for some number of threads
 - ``load_model``      reads a folder, or says what is wrong with it
 - ``describe_model``  returns what ``model.json`` says, without loading the estimator
+- ``saved_decision``, ``decision_texts``  the threshold and calibration there, as data and in words
 - ``model_files``     the files of a folder; links, pipes and devices are refused
 - ``reading_folder``  turns every error inside its block into a ``BadInput`` that names the folder
 """
@@ -19,24 +20,28 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import file_digest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import BadInput
 from engine.text import listed
-from engine.values import Table
+from engine.values import Table, ThresholdDecision, predicted_codes
 from nodes.data.columns import Task
 from nodes.models.kinds import ModelKind, Precision, kind_named
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from nodes.models.decision import Calibration
     from nodes.models.drift import TrainingSummary
     from nodes.models.encoder import TableEncoder
 
-FORMAT, VERSION = "sylva-model", 1
+FORMAT, VERSION = "sylva-model", 2
+PLAIN_VERSION = 1
+"""Of a model without a decision and calibration. Programs that know only this version must refuse
+the others: they would predict other classes and probabilities."""
 FILE = "model.json"
 CARD = "card.json"
 """Says which run saved a model; not part of the model itself."""
@@ -73,8 +78,14 @@ class FittedModel:
     train_rows: int
     class_weights: Mapping[str, float]
     """Weight of a row of each class, before weights were scaled to 1 on average; empty if equal."""
+    validation: Mapping[str, float | int] = field(default_factory=dict)
+    """Figures on the validation rows of its training, and their number; empty without any."""
     summary: TrainingSummary | None = None
     """Counts of the training rows by column, which scored rows are compared with."""
+    decision: ThresholdDecision | None = None
+    """From which probability on a row is positive; None: the most probable class is predicted."""
+    calibration: Calibration | None = None
+    """Applied to the probabilities of the estimator; None: they are used as they are."""
 
     @property
     def task(self) -> Task:
@@ -135,7 +146,14 @@ class FittedModel:
         estimator = with_threads(self.estimator, threads)
         if self.task == "regression":
             return np.asarray(estimator.predict(matrix)).reshape(-1, 1)
-        return np.asarray(estimator.predict_proba(matrix))
+        found = np.asarray(estimator.predict_proba(matrix))
+        if self.calibration is None:
+            return found
+        return self.calibration.probabilities(found, self.classes)
+
+    def predicted_codes(self, probabilities: np.ndarray) -> np.ndarray:
+        """Return the number of the predicted class of each row."""
+        return predicted_codes(probabilities, self.classes, self.decision)
 
     def check_explainable(self) -> None:
         """Raise ``BadInput`` if the contributions of the columns are not known for this model."""
@@ -169,16 +187,20 @@ class FittedModel:
         widths = [column.width(self.encoder.form) for column in self.encoder.columns]
         # A column may take several columns of the matrix, such as one for each category.
         starts = np.cumsum([0, *widths])
-        return np.asarray(np.add.reduceat(parts, starts, axis=1))
+        by_column = np.asarray(np.add.reduceat(parts, starts, axis=1))
+        if self.calibration is None:
+            return by_column
+        return self.calibration.contributions(by_column, self.classes)
 
     def save(self, folder: Path) -> None:
         """Write everything into an empty folder; ``model.json`` comes last, with all hashes."""
         estimator_data = self.kind.save(self.estimator, folder)
         if self.summary is not None:
             self.summary.save(folder)
+        is_plain = self.decision is None and self.calibration is None
         data = {
             "format": FORMAT,
-            "version": VERSION,
+            "version": PLAIN_VERSION if is_plain else VERSION,
             "kind": self.kind.name,
             "title": self.title,
             "classes": self.classes,
@@ -191,6 +213,13 @@ class FittedModel:
             "learner": estimator_data,
             "files": file_hashes(folder),
         }
+        if self.decision is not None:
+            data["decision"] = self.decision.to_json()
+        if self.calibration is not None:
+            data["calibration"] = self.calibration.to_json()
+        # Only where there are some: other models keep the bytes that they have always had.
+        if self.validation:
+            data["validation"] = dict(self.validation)
         # Sorted keys and a fixed layout: the same model must give the same bytes.
         text = json.dumps(data, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False)
         (folder / FILE).write_text(text + "\n", encoding="utf-8", newline="\n")
@@ -244,8 +273,40 @@ def load_model(folder: Path) -> FittedModel:
             params=data["params"],
             train_rows=data["train_rows"],
             class_weights=data["class_weights"],
+            validation=data.get("validation", {}),
             summary=read_summary(folder, encoder),
+            decision=saved_decision(data),
+            calibration=_saved_calibration(data),
         )
+
+
+def saved_decision(data: Mapping[str, Any]) -> ThresholdDecision | None:
+    """Return the decision that ``model.json`` describes, if any; raise ``ValueError`` if wrong."""
+    decision = data.get("decision")
+    return None if decision is None else ThresholdDecision.from_json(decision, data["classes"])
+
+
+def _saved_calibration(data: Mapping[str, Any]) -> Calibration | None:
+    """Return the calibration of ``model.json``, if any; raise ``ValueError`` if it is wrong."""
+    if data.get("calibration") is None:
+        return None
+    from nodes.models.decision import Calibration
+
+    return Calibration.from_json(data["calibration"], data["classes"])
+
+
+def decision_texts(data: Mapping[str, Any]) -> list[str]:
+    """Return what ``model.json`` says about threshold and calibration, as sentences."""
+    texts = []
+    decision, calibration = saved_decision(data), _saved_calibration(data)
+    if decision is not None:
+        texts.append(f"{decision.text}.")
+    if calibration is not None:
+        texts.append(
+            f"Probabilities are calibrated ({calibration.method}, on {calibration.rows:,} "
+            "validation rows)."
+        )
+    return texts
 
 
 def describe_model(folder: Path) -> dict[str, Any]:
@@ -266,7 +327,7 @@ def describe_model(folder: Path) -> dict[str, Any]:
         if type(data["version"]) is not int or data["version"] < 1:
             raise ValueError(f"version {data['version']!r} is not valid")
         # A newer version may have other fields. It gets its own message below.
-        if data["version"] == VERSION:
+        if data["version"] <= VERSION:
             _check_description(data)
     if data["version"] > VERSION:
         raise BadInput(
@@ -282,12 +343,25 @@ def _check_description(data: Mapping[str, Any]) -> None:
         raise ValueError(f"{FILE} lacks {listed(missing)}")
     if not isinstance(data["title"], str):
         raise ValueError("the title is not a text")
-    for field in ("classes", "features"):
-        names = data[field]
+    match data.get("validation", {}):
+        case {"rows": int()} as figures if all(map(_is_figure, figures.values())):
+            pass
+        case dict() as figures if not figures:
+            pass
+        case _:
+            raise ValueError("the figures on the validation rows are not numbers")
+    for key in ("classes", "features"):
+        names = data[key]
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise ValueError(f"{field} is not a list of texts")
+            raise ValueError(f"{key} is not a list of texts")
         if len(set(names)) < len(names):
-            raise ValueError(f"{field} holds a name twice")
+            raise ValueError(f"{key} holds a name twice")
+    saved_decision(data)
+    _saved_calibration(data)
+
+
+def _is_figure(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _check_files(files: Iterable[Path], digests: Mapping[str, str]) -> None:

@@ -255,8 +255,10 @@ def _evaluations(
     model = _model_saved_by(pipeline, node)
     if model is None:
         return
-    # A score on training rows says little about new data, so these come last.
-    training = {edge.source for edge in pipeline.edges if edge.target.node == model.node}
+    # A score on training rows says little about new data, so these come last. So do rows on which
+    # its threshold was chosen.
+    makers = {each.node for each in _model_and_sources(pipeline, model)}
+    training = {edge.source for edge in pipeline.edges if edge.target.node in makers}
     on_other_rows: list[EvaluationSummary] = []
     on_training_rows: list[EvaluationSummary] = []
     for predict in _targets_of(pipeline, model):
@@ -275,6 +277,14 @@ def _evaluations(
 def _model_saved_by(pipeline: Pipeline, node: str) -> PortRef | None:
     """Return the output that a save-model node saves; None if nothing is connected."""
     return next((edge.source for edge in pipeline.edges if edge.target.node == node), None)
+
+
+def _model_and_sources(pipeline: Pipeline, model: PortRef) -> Iterator[PortRef]:
+    """Yield the model and those that it was made from, as by a node that chooses a threshold."""
+    yield model
+    for edge in pipeline.edges:
+        if edge.target.node == model.node and edge.target.port == "model":
+            yield from _model_and_sources(pipeline, edge.source)
 
 
 def _targets_of(pipeline: Pipeline, output: PortRef) -> list[str]:
@@ -333,9 +343,14 @@ def layers_node(pipeline: Pipeline, save_node: str) -> str | None:
     """
     model = _model_saved_by(pipeline, save_node)
     types = {name: node.type for name, node in pipeline.nodes.items()}
-    if model is None or types.get(model.node) != FOREST:
+    if model is None:
         return None
-    for name in _targets_of(pipeline, model):
-        if types.get(name) == INSPECTION:
-            return name
-    return model.node
+    sources = list(_model_and_sources(pipeline, model))
+    # The forest is the first of them: others only add to it.
+    if types.get(sources[-1].node) != FOREST:
+        return None
+    for source in sources:
+        for name in _targets_of(pipeline, source):
+            if types.get(name) == INSPECTION:
+                return name
+    return sources[-1].node

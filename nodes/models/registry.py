@@ -28,6 +28,7 @@ from engine.workspace import Files, Workspace
 from nodes.models.model import (
     FILE,
     FittedModel,
+    decision_texts,
     describe_model,
     is_regular_file,
     load_model,
@@ -57,6 +58,8 @@ class ModelEntry:
     """When, in seconds since 1970."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Parameters of the node that trained it."""
+    decision: tuple[str, ...] = ()
+    """Sentences about its threshold and calibration; empty if it has none."""
     card: Card = field(default_factory=Card)
     problem: str | None = None
     """Why it cannot be used, if it cannot."""
@@ -164,6 +167,7 @@ class Registry:
             bytes=total,
             saved=saved,
             settings=settings if isinstance(settings, dict) else {},
+            decision=tuple(decision_texts(description)),
             card=card,
         )
 

@@ -540,7 +540,9 @@ class _Writer:
     ) -> None:
         """Write a block; the first one opens the file, because its columns are known only then."""
         model = self._model
-        table = Predictions(probabilities, model.classes, model.title, carried=kept).to_arrow()
+        table = Predictions(
+            probabilities, model.classes, model.title, carried=kept, decision=model.decision
+        ).to_arrow()
         if explanations is not None:
             table = explanations.beside(table)
         if self._sink is None:

@@ -5,6 +5,7 @@
 - ``TrainingRows``, ``prepare``  a table as an estimator needs it: checked, encoded, weighted
 - ``fold_column``, ``groups_and_times``  the column that says which rows a fold holds out
 - ``training_node``    the node type of a kind of model; ``train`` is what it runs
+- ``validation_text``  the figures on validation rows in words
 - ``compile_kernels``, ``one_blas_thread``  what several fits need
 - ``training_script``, ``fit_statement``  the same as lines of a Python script
 """
@@ -48,20 +49,21 @@ ClassWeights = Annotated[
 ]
 """Annotation of the parameter ``class_weights``; its default is ``"none"``."""
 
+FOLDS_BY_WORDS = {
+    "auto": "as the roles say",
+    "rows": "single rows",
+    "group": "groups",
+    "time": "later rows",
+}
+"""How the values of ``FoldsBy`` are shown."""
+
 FoldsBy = Annotated[
     Literal["auto", "rows", "group", "time"],
     Field(
         title="Folds by",
         description="What is held out to score the model: single rows, all rows of a group such "
         "as a customer, or all later rows. By default the roles of the columns decide.",
-        json_schema_extra=form_hint(
-            words={
-                "auto": "as the roles say",
-                "rows": "single rows",
-                "group": "groups",
-                "time": "later rows",
-            }
-        ),
+        json_schema_extra=form_hint(words=FOLDS_BY_WORDS),
     ),
 ]
 """Annotation of the parameter ``folds_by``; its default is ``"auto"``."""
@@ -98,14 +100,13 @@ def training_node(
     fit: Fit,
     python: Callable[[Any, Variables], Snippet],
     imports: tuple[str, ...],
-    validates: bool = False,
     check_task: Callable[[Any, Task], None] = lambda params, task: None,
 ) -> NodeType:
     """Return the node type that trains a kind of model: a table in, a model out.
 
-    ``fit`` trains the estimator that ``kind.estimator`` returns for the parameters. If it uses
-    ``rows.validation``, ``validates`` adds an input for these rows. ``check_task`` raises
-    ``BadInput`` for parameters that do not suit classes or numbers.
+    ``fit`` trains the estimator that ``kind.estimator`` returns for the parameters. It may use
+    ``rows.validation`` to end early. The score on these rows is logged and saved with the model.
+    ``check_task`` raises ``BadInput`` for parameters that do not suit classes or numbers.
     """
 
     def check(task: Task, params: Any) -> None:
@@ -134,10 +135,6 @@ def training_node(
         model = train(ctx, inputs["table"], kind, params, fit, inputs.get("validation"))
         return {"model": model}
 
-    ports = [Port("table", "table", "Training rows")]
-    if validates:
-        ports.append(Port("validation", "table", "Validation rows", required=False))
-
     return NodeType(
         name=kind.name,
         title=kind.title,
@@ -147,7 +144,10 @@ def training_node(
         params=params,
         run=run,
         python=python,
-        inputs=tuple(ports),
+        inputs=(
+            Port("table", "table", "Training rows"),
+            Port("validation", "table", "Validation rows", required=False),
+        ),
         outputs=(Port("model", "model", "Model"),),
         output_columns=columns,
         imports=("numpy", "nodes.models.encoder", *imports),
@@ -187,7 +187,10 @@ def train(
     )
     estimator = kind.estimator(params, rows.task)
     fit(ctx, rows, estimator)
-    return rows.model(kind, estimator, params.model_dump(mode="json"))
+    model = rows.model(kind, estimator, params.model_dump(mode="json"))
+    if model.validation:
+        ctx.log(validation_text(model.validation))
+    return model
 
 
 @dataclass(frozen=True)
@@ -275,8 +278,39 @@ class TrainingRows:
             params=params,
             train_rows=len(self.y),
             class_weights=self.class_weights,
+            validation=self._validation_figures(estimator),
             summary=None if self.sample is None else summarise(self.sample, self.encoder),
         )
+
+    def _validation_figures(self, estimator: Any) -> dict[str, float | int]:
+        """Return how well an estimator predicts the validation rows; empty without such rows."""
+        from deepforest import metrics
+
+        # A cascade has the scores of its layers on these rows already.
+        if self.validation is None or hasattr(estimator, "layer_records_"):
+            return {}
+        matrix, y, *weights = self.validation
+        if self.classes:
+            used = {name: metrics.METRICS[name] for name in ("accuracy", "log_loss", "auc")}
+            output = estimator.predict_proba(matrix)
+        else:
+            used = dict(metrics.REGRESSION_METRICS)
+            output = estimator.predict(matrix).reshape(-1, 1)
+        values = {name: metric(y, output, *weights) for name, metric in used.items()}
+        known = {name: float(value) for name, value in values.items() if value is not None}
+        return {"rows": len(y), **known}
+
+
+def validation_text(figures: Mapping[str, float | int]) -> str:
+    """Return the figures of a model on its validation rows in words."""
+    from deepforest.metrics import format_metric, metric_title
+
+    words = [
+        f"{metric_title(name)} {format_metric(name, value)}"
+        for name, value in figures.items()
+        if name != "rows"
+    ]
+    return f"On {figures['rows']:,} validation rows: {', '.join(words)}."
 
 
 Fit = Callable[[NodeContext, TrainingRows, Any], None]
@@ -493,6 +527,8 @@ def _validation(
         log(f"Validation rows: {text}")
 
     try:
+        if not table.data.num_rows:
+            raise BadInput("the table is empty; set Share of validation rows in Split")
         if classes:
             table, y = _with_class(table, class_codes(table.labels(), classes), tell)
             present = [classes[code] for code in np.unique(y)]

@@ -1,110 +1,239 @@
-"""Compute how much a metric of predictions varies with the rows, alone and against others.
+"""Compute how certain the figures of an evaluation are, alone and against another evaluation.
 
-- ``interval``    the interval in which a metric lies
-- ``difference``  how much better predictions are than others of the same rows
+- ``intervals_of``      95 % intervals of figures, and their replicates for differences
+- ``evaluated_groups``  the groups of the evaluated rows, which are resampled as a whole
+- ``difference``        how much better one evaluation is than another of the same rows
+- ``difference_text``, ``interval_text``, ``what_decides``  the same in words
+- ``margin_of_folds``   half of the 95 % interval of a mean over folds
 """
 
 from __future__ import annotations
 
-from math import inf
-from typing import TYPE_CHECKING, NamedTuple
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from engine.errors import BadInput
-from engine.values import Predictions
-from nodes.evaluate import RATES, one_against_rest, rows_with_truth
-from nodes.models import regression
+from engine.values import Predictions, Report
+from nodes.data.row_groups import group_codes
+from nodes.data.row_identity import same_rows
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from deepforest.bootstrap import Difference, Replicates
     from deepforest.metrics import Metric
 
-Z95 = 1.96
-"""Standard errors to each side of a 95 % interval."""
+COVERAGE = 0.95
 OF_ALL_CLASSES = ("accuracy", "balanced_accuracy", "log_loss")
 """Metrics that an evaluation computes from all classes, also if one of them is the positive one."""
+SAME = 1e-9
+"""Figures that differ by less are the same."""
+
+Rows = tuple["np.ndarray", "np.ndarray"]
 
 
-class Difference(NamedTuple):
-    """How much better predictions are than others; ``margin`` is half of the 95 % interval."""
+def intervals_of(
+    figures: Mapping[str, Any],
+    truth: np.ndarray,
+    output: np.ndarray,
+    *,
+    ranked: Rows | None = None,
+    groups: np.ndarray | None = None,
+) -> dict[str, Any]:
+    """Return what an evaluation stores about the certainty of its figures.
 
-    gain: float
-    margin: float
+    ``figures`` are values by the names of metrics; other entries are ignored. ``truth`` are class
+    numbers and ``output`` probabilities, or ``truth`` and ``output`` are numbers of a regression.
+    ``ranked`` are the rows with the positive class against the rest, if there is one. With
+    ``groups``, whole groups are resampled.
 
-    @property
-    def is_tie(self) -> bool:
-        """Return whether the interval contains 0."""
-        return abs(self.gain) <= self.margin
-
-
-def interval(
-    predictions: Predictions, name: str, positive: str | None, value: float
-) -> tuple[float, float] | None:
-    """Return the 95 % interval of a metric that an evaluation reported as ``value``.
-
-    It is None if the error of the metric is not known, or if the predictions give another value:
-    an evaluation may have a threshold of its own.
+    ``intervals`` are 95 % intervals, ``replicates`` the values on resampled rows, and
+    ``resampled`` is ``rows`` or ``groups``. A figure that does not follow from these rows has none.
     """
-    from deepforest.metrics import standard_error
+    from deepforest.bootstrap import resampled
 
-    metric, (truth, output) = _metric(name), _rows(predictions, name, positive)
-    if not _has_value(metric, truth, output, value):
+    output = output.reshape(len(truth), -1)
+    chosen: dict[bool, list[Metric]] = {True: [], False: []}
+    rows = {True: ranked or (truth, output), False: (truth, output)}
+    for name, value in figures.items():
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            continue
+        for is_ranked, metric in _candidates(name, figures.get("threshold"), rows):
+            computed = metric(*rows[is_ranked], None)
+            if computed is not None and abs(computed - value) < SAME:
+                chosen[is_ranked].append(metric)
+                break
+    found: dict[str, Replicates] = {}
+    for is_ranked, metrics in chosen.items():
+        if metrics:
+            found |= resampled(metrics, *rows[is_ranked], groups=groups)
+    intervals, replicates = {}, {}
+    for name in (name for name in figures if name in found):
+        limits = found[name].interval()
+        if limits is not None:
+            digits = _digits(found[name].values)
+            intervals[name] = [round(limit, digits) for limit in limits]
+            replicates[name] = _rounded(found[name].values, digits)
+    resampled_units = "rows" if groups is None else "groups"
+    return {"intervals": intervals, "replicates": replicates, "resampled": resampled_units}
+
+
+def _candidates(
+    name: str, threshold: float | None, rows: Mapping[bool, Rows]
+) -> Iterator[tuple[bool, Metric]]:
+    """Yield the metrics that a figure may be, and whether it is of the positive class."""
+    from deepforest.metrics import (
+        DECIDED,
+        METRICS,
+        REGRESSION_METRICS,
+        decided_metric,
+        metric,
+        recall_share,
+    )
+
+    classes, all_classes = rows[True][1].shape[1], rows[False][1].shape[1]
+    if classes == 1:
+        if name in REGRESSION_METRICS:
+            yield False, REGRESSION_METRICS[name]
+        return
+    if name not in METRICS and recall_share(name) is None:
+        return
+    # Two classes are the same rows either way: then one bootstrap serves all metrics.
+    if classes == all_classes or name not in OF_ALL_CLASSES:
+        yield True, metric(name)
+    yield False, metric(name)
+    if name in DECIDED and threshold is not None and classes == 2:
+        yield True, decided_metric(name, threshold)
+
+
+def _digits(values: np.ndarray) -> int:
+    """Return the decimals that keep a thousandth of the standard error."""
+    import numpy as np
+
+    error = float(np.nanstd(values))
+    return 6 if error == 0 else max(3 - math.floor(math.log10(error)), 0)
+
+
+def _rounded(values: np.ndarray, digits: int) -> list[float | None]:
+    """Return replicates for JSON; None where the metric has no value."""
+    rounded = values.round(digits).tolist()
+    return [None if math.isnan(value) else value for value in rounded]
+
+
+def evaluated_groups(predictions: Predictions) -> np.ndarray | None:
+    """Return the number of the group of each row whose class is known; None without groups."""
+    if predictions.truth is None or predictions.carried is None or predictions.group is None:
         return None
-    error = standard_error(metric, truth, output)
-    if error is None:
-        return None
-    low, high = value - Z95 * error, value + Z95 * error
-    # R² has no lower limit; log loss, RMSE and MAE have no upper one.
-    least = -inf if name == "r2" else 0.0
-    most = inf if name in ("log_loss", "rmse", "mae") else 1.0
-    return max(low, least), min(high, most)
+    known = predictions.truth.is_valid().to_numpy(zero_copy_only=False)
+    groups: np.ndarray = group_codes(predictions.carried.column(predictions.group))[known]
+    return groups
 
 
-def difference(
-    predictions: Predictions, best: Predictions, name: str, positive: str | None
-) -> Difference | None:
-    """Return how much better predictions are than ``best``, on the same rows in the same order.
+def difference(name: str, report: Report, best: Report) -> Difference | None:
+    """Return how much better an evaluation is than another of the same rows, by one metric.
 
-    It is None if that is not known.
+    Return None if that is not known: other rows, another positive class, an earlier version.
     """
-    from deepforest.metrics import gain_and_error
+    import numpy as np
 
-    truth, output = _rows(predictions, name, positive)
-    best_truth, before = _rows(best, name, positive)
-    if len(truth) != len(best_truth) or (truth != best_truth).any():
+    from deepforest import bootstrap
+    from deepforest.metrics import lower_is_better
+
+    value, best_value = report.headline.get(name), best.headline.get(name)
+    if not isinstance(value, int | float) or not isinstance(best_value, int | float):
         return None
-    gain, error = gain_and_error(_metric(name), truth, output, before)
-    return None if gain is None or error is None else Difference(gain, Z95 * error)
+    if not _have_same_rows(report, best):
+        return None
+    sign, gap = -1.0 if lower_is_better(name) else 1.0, value - best_value
+    folds, best_folds = report.data.get("folds"), best.data.get("folds")
+    if folds and best_folds:
+        return _difference_of_folds(name, sign * gap, report, best)
+    own, others = (each.data.get("replicates", {}).get(name) for each in (report, best))
+    if folds or best_folds or own is None or others is None:
+        return None
+    drawn = report.data.get("resampled"), len(own)
+    if drawn != (best.data.get("resampled"), len(others)):
+        return None
+    return bootstrap.difference(sign, np.array(own, float), np.array(others, float), gap)
 
 
-def _metric(name: str) -> Metric:
-    """Return the metric that an evaluation calls by this name."""
-    from deepforest.metrics import REGRESSION_METRICS, metric
+def _have_same_rows(first: Report, second: Report) -> bool:
+    """Return whether two evaluations are of the same rows and the same positive class."""
+    rows, others = first.data.get("test_rows"), second.data.get("test_rows")
+    if not rows or not others or first.data.get("positive") != second.data.get("positive"):
+        return False
+    return same_rows(rows, others)
 
-    if name in REGRESSION_METRICS:
-        return REGRESSION_METRICS[name]
-    return metric(f"recall_at_rate({RATES[name]})" if name in RATES else name)
+
+def _difference_of_folds(name: str, gain: float, report: Report, best: Report) -> Difference | None:
+    """Return the difference of two cross-validations, from their differences in each fold."""
+    from deepforest.bootstrap import Difference
+
+    differences = []
+    for fold, other in zip(report.data["folds"], best.data["folds"], strict=False):
+        if any(fold[key] != other[key] for key in ("repeat", "fold", "rows")):
+            return None
+        value, best_value = fold.get(name), other.get(name)
+        if value is not None and best_value is not None:
+            differences.append(value - best_value)
+    test_to_train = report.data.get("test_to_train")
+    if test_to_train is None:
+        return None
+    margin = margin_of_folds(differences, test_to_train)
+    return None if margin is None else Difference(gain, margin)
 
 
-def _rows(
-    predictions: Predictions, name: str, positive: str | None
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return true classes and probabilities as an evaluation takes them for a metric.
+def margin_of_folds(values: Sequence[float], test_to_train: float) -> float | None:
+    """Return half of the 95 % interval of the mean of a figure over folds; None for one fold.
 
-    Raise ``BadInput`` if no class is known.
+    Models of different folds share most of their rows, so their figures vary less than those of
+    models of other data would. The interval allows for that (Nadeau and Bengio 2003).
+    ``test_to_train`` is how many rows are held out for each row that a model is trained on.
     """
-    if not predictions.classes:
-        numbers, predicted = regression.rows_with_truth(predictions)
-        return numbers, predicted.reshape(-1, 1)
-    truth, probabilities = rows_with_truth(predictions)
-    if positive is None or name in OF_ALL_CLASSES:
-        return truth, probabilities
-    if positive not in predictions.classes:
-        raise BadInput(f"the predictions do not have the class '{positive}'", field="positive")
-    return one_against_rest(truth, probabilities, predictions.classes.index(positive))
+    import numpy as np
+    from scipy.stats import t
+
+    if len(values) < 2:
+        return None
+    error = float(np.std(values, ddof=1)) * math.sqrt(1 / len(values) + test_to_train)
+    return float(t.ppf((1 + COVERAGE) / 2, len(values) - 1)) * error
 
 
-def _has_value(metric: Metric, truth: np.ndarray, output: np.ndarray, value: float) -> bool:
-    """Return whether the metric of the predictions is the value that was reported."""
-    computed = metric(truth, output, None)
-    return computed is not None and abs(computed - value) < 1e-9
+def within_limits(name: str, low: float, high: float) -> tuple[float, float]:
+    """Return an interval without values that the metric cannot have."""
+    from deepforest.bootstrap import UNLIMITED
+
+    if name == "r2":
+        return low, min(high, 1.0)
+    return max(low, 0.0), high if name in UNLIMITED else min(high, 1.0)
+
+
+def interval_text(name: str, limits: Sequence[float]) -> str:
+    """Return an interval as a person reads it: ``0.913–0.936``, ``91.3–93.6 %``."""
+    from deepforest.metrics import format_metric
+
+    low, high = (format_metric(name, limit) for limit in limits)
+    return f"{low.removesuffix(' %')}–{high}"
+
+
+def difference_text(name: str, gap: Difference) -> str:
+    """Return how much worse an evaluation is than the best: ``tie``, ``0.013 ± 0.012 worse``."""
+    from deepforest.metrics import format_metric
+
+    if gap.is_tie:
+        return "tie"
+    amount, margin = format_metric(name, abs(gap.gain)), format_metric(name, gap.margin)
+    word = "better" if gap.gain > 0 else "worse"
+    return f"{amount.removesuffix(' %')} ± {margin} {word}"
+
+
+def what_decides(gap: Difference, rows: int) -> str:
+    """Return how many test rows would decide a tie, as a sentence."""
+    needed = gap.rows_to_decide(rows)
+    if needed is None:
+        return "They are equal on these rows: more rows like these would not decide."
+    more = max(needed - rows, 1)
+    # Two digits: the difference itself is not known any better.
+    size = 10 ** max(len(str(more)) - 2, 0)
+    rounded = math.ceil(more / size) * size
+    return f"About {rounded:,} more test rows would decide a difference of this size."

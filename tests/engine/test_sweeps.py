@@ -57,12 +57,17 @@ RANK = NodeType(
     inputs=(Port("reports", "report", many=True, role="evaluation"),),
     outputs=(Port("report", "report"),),
 )  # fmt: skip
+PICK = NodeType(
+    "pick", "Pick", "Evaluate", "Picks.", 1, RankParams, _no_run,
+    inputs=(Port("models", "model", many=True, role="evaluation"), Port("table", "table")),
+    outputs=(Port("model", "model"), Port("report", "report")),
+)  # fmt: skip
 KEEP = NodeType(
     "keep", "Keep", "Save", "Keeps.", 1, JudgeParams, _no_run, inputs=(Port("model", "model"),),
     cacheable=False,
     outputs=(Port("report", "report"),),
 )  # fmt: skip
-CATALOG = NodeCatalog([READ, SPLIT, LEARN, SCORE, JUDGE, RANK, KEEP])
+CATALOG = NodeCatalog([READ, SPLIT, LEARN, SCORE, JUDGE, PICK, RANK, KEEP])
 
 CHAIN = (
     "load.table > split.table",
@@ -256,6 +261,43 @@ def test_without_an_evaluation_below_there_is_no_leaderboard():
     assert list(written(document, CATALOG).nodes) == ["load", "forest-1", "forest-2"]
     assert not has_evaluation(document, CATALOG, "forest")
     assert has_evaluation(pipeline(sweeps={"forest": TREES}), CATALOG, "forest")
+
+
+def test_branches_meet_where_one_of_their_models_is_picked_and_what_follows_runs_once():
+    document = Pipeline(
+        name="x",
+        nodes={
+            "load": node_of("read"),
+            "split": node_of("split", seed=1),
+            "forest": Node(type="learn", sweep=sweep_of(TREES)),
+            "pick": node_of("pick"),
+            "apply": node_of("score"),
+            "judge": node_of("judge"),
+            "keep": node_of("keep"),
+        },
+        edges=tuple(
+            edge_of(edge)
+            for edge in (
+                "load.table > split.table",
+                "split.train > forest.table",
+                "forest.model > pick.models",
+                "split.test > pick.table",
+                "pick.model > apply.model",
+                "split.test > apply.table",
+                "apply.predictions > judge.predictions",
+                "pick.model > keep.model",
+            )
+        ),
+    )
+    assert find_problems(document, CATALOG) == [], "a model that is picked can be kept"
+    assert has_evaluation(document, CATALOG, "forest")
+    plan = make_plan(document, CATALOG, RunOptions())
+    assert " ".join(plan.steps) == "load split forest-1 forest-2 pick apply judge keep"
+    assert [branch and branch.title() for branch in plan.steps["pick"].branches["models"]] == [
+        "Learn trees=5",
+        "Learn trees=10",
+    ]
+    assert plan.steps["judge"].branch is None
 
 
 # What the copies say

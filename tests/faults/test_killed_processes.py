@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 
 import pytest
@@ -52,6 +53,15 @@ def test_what_a_node_has_started_is_gone_once_the_run_is_resumed(action: str, la
     assert lab.answer(command).code == 1
     assert lab.resume().code == 0
     assert lab.executions()["left"] == 2
+    lab.nothing_is_left()
+
+
+def test_what_the_last_node_has_started_is_gone_although_its_end_was_not_seen(lab: Lab) -> None:
+    command = lab.start_run(pipeline(last={"action": "spawn", "amount": 1.5}))
+    until(lab.children_of_workers)
+    # It does not see the worker end, as if the run had ended in the same moment.
+    lab.kill(lab.fork_server(), with_signal=signal.SIGSTOP)
+    assert lab.answer(command).code == 0
     lab.nothing_is_left()
 
 

@@ -748,3 +748,76 @@ def test_an_estimator_that_cannot_be_saved_is_refused_by_name():
 
     with pytest.raises(TypeError, match="RandomForestClassifier"):
         kind_of_estimator(RandomForestClassifier())
+
+
+# Validation rows
+
+
+def validated(kind, ctx, classes=2, **params):
+    node, defaults = MODELS[kind]
+    inputs = {"table": mixed(classes), "validation": mixed(classes, rows=160, seed=1)}
+    return node.run(ctx, inputs, node.params(**defaults | params))["model"]
+
+
+@pytest.mark.parametrize("kind", [kind for kind in NAMES if kind != "deep-forest"])
+def test_the_score_on_validation_rows_is_logged_and_saved_with_the_model(kind, tmp_path):
+    log = []
+    model = validated(kind, make_context(tmp_path, on_log=log.append))
+    predicted = model.predict_proba(mixed(2, rows=160, seed=1)).argmax(axis=1)
+    truth = [model.classes.index(label) for label in mixed(2, 160, 1).labels().to_pylist()]
+    assert model.validation["rows"] == 160
+    assert model.validation["accuracy"] == pytest.approx(np.mean(predicted == truth))
+    assert set(model.validation) == {"rows", "accuracy", "log_loss", "auc"}
+    assert any("160 validation rows" in line for line in log)
+    folder = saved(model, tmp_path / "model")
+    assert load_model(folder).validation == model.validation
+    (tmp_path / "again").mkdir()
+    assert contents(saved(load_model(folder), tmp_path / "again" / "model")) == contents(folder)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_boosting_ends_where_the_loss_on_validation_rows_is_lowest(ctx, classes):
+    from nodes.models import estimators
+
+    settings = {"trees": 300, "learning_rate": 0.5}
+    model = validated("mart", ctx, classes, **settings)
+    kept = model.estimator.booster_.current_iteration()
+    assert 0 < kept < 300
+    losses = {}
+    for trees in (kept, kept + 15, 300):
+        other = fit("mart", mixed(classes), ctx, **settings | {"trees": trees})
+        losses[trees] = log_loss_of(other, classes)
+    assert losses[kept] == min(losses.values()) == model.validation["log_loss"]
+    assert mart.EARLY_STOPPING == estimators.EARLY_STOPPING
+
+
+def log_loss_of(model, classes):
+    from deepforest.metrics import log_loss
+
+    table = mixed(classes, rows=160, seed=1)
+    truth = np.array([model.classes.index(label) for label in table.labels().to_pylist()])
+    return log_loss(truth, model.predict_proba(table))
+
+
+def test_the_network_of_the_epoch_with_the_lowest_loss_on_validation_rows_is_kept(tmp_path):
+    log = []
+    settings = {"epochs": 60, "learning_rate": 0.05}
+    model = validated("mlp", make_context(tmp_path, on_log=log.append), **settings)
+    best = int(re.search(r"epoch (\d+) is kept", "\n".join(log))[1])
+    assert 1 < best < 60
+    ctx = make_context(tmp_path)
+    same = fit("mlp", mixed(2), ctx, **settings | {"epochs": best})
+    np.testing.assert_array_equal(
+        same.predict_proba(mixed(2, seed=2)), model.predict_proba(mixed(2, seed=2))
+    )
+    later = fit("mlp", mixed(2), ctx, **settings | {"epochs": best + 5})
+    assert log_loss_of(later, 2) > log_loss_of(model, 2) == model.validation["log_loss"]
+
+
+@pytest.mark.parametrize("figures", [[], {"auc": 0.5}, {"rows": 3, "auc": "high"}, {"rows": True}])
+def test_figures_on_validation_rows_that_are_not_numbers_are_damage(figures, fitted, tmp_path):
+    folder = saved(fitted("mart"), tmp_path / "model")
+    data = json.loads((folder / FILE).read_text())
+    (folder / FILE).write_text(json.dumps(data | {"validation": figures}))
+    with refused(naming=["validation rows"]):
+        describe_model(folder)

@@ -102,8 +102,9 @@ def predict(
     """Score the rows of a file with a saved model, block by block.
 
     The file may be of any size. OUT has a row for each row of DATA: the columns to keep, the
-    prediction, and the probability of each class; of a regression the predicted value. OUT is
-    written only when it is complete.
+    prediction, and the probability of each class. The prediction is the most probable class, or
+    that of the threshold which was saved with the model; of a regression it is the predicted value.
+    OUT is written only when it is complete.
 
     With --explain, OUT also has a base value and the contribution of each column of the model.
     They add up to the probability of the explained class: of two classes the second, of more the
@@ -111,6 +112,7 @@ def predict(
     predicting.
     """
     from engine.text import duration
+    from nodes.models.model import describe_model, saved_decision
     from nodes.models.registry import Registry
     from nodes.models.scoring import score_guarded, target_format
 
@@ -146,6 +148,10 @@ def predict(
     words = f"{out}: {scored.rows:,} rows in {duration(scored.seconds)}, {rate:,.0f} rows/s."
     facts = {"model": folder.name, "data": str(data), "out": str(out), "rows": scored.rows}
     facts |= {"seconds": round(scored.seconds, 3), "rows_per_second": round(rate)}
+    decision = saved_decision(describe_model(folder))
+    if decision is not None:
+        words += f"\n{decision.text}."
+        facts["decision"] = decision.to_json()
     if drift is not None and scored.drift is not None:
         words += f"\n{_write_drift(drift, scored.drift)}"
         facts["drift"] = scored.drift

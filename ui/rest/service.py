@@ -143,9 +143,10 @@ WRONG_ADDRESS = {
 PREDICT_DESCRIPTION = (
     "Send the rows as a list of objects that name the value of each column. `null` is a missing "
     "value; columns that the model does not use are ignored. The answer has one prediction per "
-    "row, in the same order. `GET /schema` lists the columns and the limits. With `explain`, each "
-    "prediction also has a base value and the contribution of each column, which add up to the "
-    "probability of the explained class: of two classes the second, of more the predicted one."
+    "row, in the same order: the most probable class, or that of the threshold that was saved with "
+    "the model. `GET /schema` lists the threshold, the columns and the limits. With `explain`, "
+    "each prediction also has a base value and the contribution of each column, which add up to "
+    "the probability of the explained class: of two classes the second, of more the predicted one."
 )
 COLUMN_TYPES = {
     "category": ["string", "null"],
@@ -238,7 +239,7 @@ class Service:
         raise HTTPException(422, [_problem(message)])
 
     def _explains(self, request: Mapping[str, Any], rows: list[Any]) -> bool:
-        """Return whether explanations are wanted; raise ``HTTPException`` if there are none."""
+        """Return whether explanations are wanted; raise ``HTTPException`` if not possible."""
         explain = request.get("explain", False)
         if not isinstance(explain, bool):
             message = f"'explain' must be true or false, not {shown(explain)}."
@@ -285,7 +286,7 @@ class Service:
             numbers = probabilities[:, 0].tolist()
             return self._write_answer(request, probabilities, [{"prediction": n} for n in numbers])
         # Lists, not arrays: JSON writes Python's numbers, and converts a whole array faster.
-        predicted = probabilities.argmax(axis=1).tolist()
+        predicted = self.model.predicted_codes(probabilities).tolist()
         predictions: list[dict[str, Any]] = [
             {"prediction": classes[index], "probabilities": dict(zip(classes, row, strict=True))}
             for index, row in zip(predicted, probabilities.tolist(), strict=True)
@@ -314,6 +315,7 @@ class Service:
     @cached_property
     def schema(self) -> dict[str, Any]:
         """Return what a row must contain and what an answer contains, as ``GET /schema`` does."""
+        decision, calibration = self.model.decision, self.model.calibration
         return {
             "model": self.name,
             "title": self.model.title,
@@ -321,6 +323,9 @@ class Service:
             "trained_on_rows": self.model.train_rows,
             "task": self.model.task,
             "classes": self.model.classes,
+            # Without one, the prediction is the most probable class.
+            "decision": None if decision is None else decision.to_json(),
+            "calibration": None if calibration is None else calibration.method,
             "columns": self._reader.describe(),
             "batch_limit": self.limits.rows,
             "body_limit": self.limits.body,

@@ -88,14 +88,24 @@ def metric_column(title: str, metric: str) -> Any:
     return st.column_config.NumberColumn(title, format=style, help=info.explanation)
 
 
-def tiles(figures: Sequence[tuple[str, str, str]]) -> None:
+def tiles(
+    figures: Sequence[tuple[str, str, str]], intervals: Mapping[str, str] | None = None
+) -> None:
     """Draw figures side by side, as label, figure and explanation.
 
-    They wrap on a narrow page.
+    ``intervals`` are drawn below the figures, by label. The tiles wrap on a narrow page.
     """
     with st.container(horizontal=True, gap="small"):
         for label, figure, explanation in figures:
-            st.metric(plain(label), plain(figure), help=explanation or None, width=152)
+            st.metric(
+                plain(label),
+                plain(figure),
+                (intervals or {}).get(label),
+                delta_color="off",
+                delta_arrow="off",
+                help=explanation or None,
+                width=152,
+            )
 
 
 def draw_tabs(parts: Mapping[str, Callable[[], None]], key: str) -> None:

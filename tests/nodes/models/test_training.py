@@ -263,6 +263,7 @@ BAD_VALIDATION = [
     (lambda table: changed(table, "class", ["no"] * 12), ["only 'no'"]),
     (lambda table: changed(table, "class", [None] * 12), ["no values"]),
     (lambda table: table.with_data(table.data.drop_columns("x")), ["'x'"]),
+    (lambda table: table.with_data(table.data.slice(0, 0)), ["Share of validation rows"]),
 ]
 
 

@@ -15,7 +15,7 @@ from engine.workspace import Files
 from nodes import compare, evaluate
 from nodes.data.column_statistics import Bars, bars_by_class, column_bars
 from ui.studio import plots
-from ui.studio.plots.style import COLOURS
+from ui.studio.plots.style import COLOURS, legend_name
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 
@@ -292,3 +292,25 @@ def test_many_importances_are_cut_and_the_title_says_so():
 def test_pictures_can_be_saved_and_no_logo_is_shown():
     assert plots.CONFIG["displaylogo"] is False
     assert "toImage" not in plots.CONFIG["modeBarButtonsToRemove"]
+
+
+def test_long_names_are_wrapped_in_a_legend_that_has_room_for_all_lines():
+    points = {"recall": [0.0, 1.0], "precision": [1.0, 0.0]}
+    curves = [{"class": "yes", "precision_recall": points}]
+    name = "MART, balanced classes · learning rate 0.1 → 0.07 and 1 more"
+    short, long, hostile = [legend_name(each) for each in ("MART", name, f"{HOSTILE} " * 20)]
+    assert short == "MART"
+    assert long.replace("<br>", " ") == name
+    assert max(map(len, long.split("<br>"))) <= 44
+    assert "<img" not in hostile
+    assert "…" in hostile
+    heights = {}
+    for label in ("MART", name):
+        models = [{"name": f"{label} {number}", "curves": curves} for number in range(12)]
+        figure = plots.overlaid_curves(models, "precision_recall", "yes")
+        assert {trace.customdata[0][0] for trace in figure.data} == {
+            model["name"] for model in models
+        }
+        assert figure.layout.legend.maxheight == 1
+        heights[label] = figure.layout.height
+    assert heights[name] >= 400 + 12 * 2 * 20 > heights["MART"]

@@ -20,6 +20,7 @@ from engine.run_state import NodeState
 from engine.sweeps import has_evaluation
 from engine.text import duration
 from engine.validation import columns_for
+from nodes.models.ranking import ranked_on, rows_text
 from nodes.models.registry import Registry
 from ui.studio import links
 from ui.studio.builder.node_log import draw_log
@@ -171,6 +172,7 @@ def _settings(opened: OpenPipeline, name: str, node: Node, node_type: NodeType) 
             opened.catalog,
             problems=of_sweep,
             has_evaluation=has_evaluation(opened.pipeline, opened.catalog, name),
+            ranked_on=rows_text(ranked_on(opened.pipeline, opened.catalog, name)),
             key=opened.form_key(name),
             change=partial(_revise_sweep, opened, name),
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import streamlit as st
 
@@ -67,7 +67,9 @@ def result_in_run(
     if report is not None:
         line = result_of(report, store)
         if line.figure:
-            best = names().get(line.best_node, line.best) if line.best else ""
+            best = line.tie
+            if line.best and not line.tie:
+                best = names().get(line.best_node, line.best)
             return NodeResult(" · ".join(filter(None, (best, line.metric))), line.figure)
     summaries = {port: _summary(output, store) for port, output in outputs.items()}
     tables = [port for port, output in outputs.items() if output.type == "table"]
@@ -128,10 +130,19 @@ def _model_text(folder: Path) -> str:
     """Return a model in a few words: the layers and the score of a forest, else its rows."""
     forest = forest_record(folder)
     if forest is None:
-        return f"trained on {counted(describe_model(folder)['train_rows'], 'row')}"
+        return _trained_text(describe_model(folder))
     kept = [layer for layer in forest["layers"] if layer["kept"]]
     words = [counted(len(kept), "layer")]
     metric, score = forest["metric"], kept[-1]["score"] if kept else None
     if score is not None:
         words.append(f"{metric_title(metric).lower()} {format_metric(metric, score)}")
+    return " · ".join(words)
+
+
+def _trained_text(info: Mapping[str, Any]) -> str:
+    """Return the training rows of a model, and its first figure on validation rows."""
+    words = [f"trained on {counted(info['train_rows'], 'row')}"]
+    figures = {name: value for name, value in info.get("validation", {}).items() if name != "rows"}
+    for name, value in list(figures.items())[:1]:
+        words.append(f"validation {metric_title(name).lower()} {format_metric(name, value)}")
     return " · ".join(words)

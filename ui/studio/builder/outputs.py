@@ -13,18 +13,25 @@ from collections.abc import Collection, Iterator, Mapping
 import streamlit as st
 
 from engine.edits import apply_branch
-from engine.node_types import NodeType
+from engine.node_types import NodeType, node_title
 from engine.pipeline import PortRef
 from engine.result_names import result_names
 from engine.run_state import NodeState
 from engine.store import Artifact
 from engine.sweeps import ExpandedPipeline, Values, branch_label, param_label, value_label
 from engine.text import readable
+from nodes.models.ranking import TEST, WORDS, RowParts, rows_text
 from ui.studio.builder.open_pipeline import OpenPipeline
 from ui.studio.previews import Maker, show_output
 from ui.studio.previews.reports import result_of
 from ui.studio.screen_text import plain
 from ui.studio.session import studio
+
+TEST_ROWS = WORDS[TEST]
+ON_TEST_ROWS = (
+    "The test rows chose these values, so the figures on these rows are too good. "
+    "Let validation rows choose: see the list of hints."
+)
 
 
 def result_nodes(opened: OpenPipeline, name: str) -> list[str]:
@@ -59,7 +66,7 @@ def draw_output(opened: OpenPipeline, name: str) -> None:
         studio().store,
         title="",
         key=f"output/{end.node}.{end.port}",
-        maker=Maker(end.node, names_now(opened)),
+        maker=Maker(end.node, names_now(opened), _rows_of(opened, end.node)),
     )
 
 
@@ -69,13 +76,19 @@ def names_now(opened: OpenPipeline) -> Mapping[str, str]:
     return result_names(opened.pipeline, expanded, opened.catalog) if expanded else {}
 
 
+def _rows_of(opened: OpenPipeline, name: str) -> str:
+    """Return the rows that a node of the last run evaluates or compares on, in words."""
+    run = opened.run_expanded
+    return rows_text(RowParts(run.pipeline, opened.catalog).evaluated(name)) if run else "rows"
+
+
 def _chosen_port(opened: OpenPipeline, name: str, node_type: NodeType) -> PortRef:
     """Draw a choice between the outputs of a node if it has several; return the chosen one."""
     ports = {port.name: port.title or port.name for port in node_type.outputs}
     clicked = opened.previewed_port
     chosen = clicked.port if clicked and clicked.node == name and clicked.port in ports else None
     if chosen is None:
-        chosen = next(iter(ports))
+        chosen = _first_port(node_type)
     if len(ports) == 1:
         return PortRef(name, chosen)
     # Another choice on the canvas needs another widget: a widget keeps its own value.
@@ -98,6 +111,19 @@ def _chosen_port(opened: OpenPipeline, name: str, node_type: NodeType) -> PortRe
     return PortRef(name, chosen)
 
 
+def _first_port(node_type: NodeType) -> str:
+    """Return the output to show first; of a node that compares, its report."""
+    compares = any(port.role == "evaluation" for port in node_type.inputs)
+    if compares and (report := _report_of(node_type)):
+        return report
+    return node_type.outputs[0].name
+
+
+def _report_of(node_type: NodeType) -> str | None:
+    """Return the first output that is a report."""
+    return next((port.name for port in node_type.outputs if port.type == "report"), None)
+
+
 def _branch(opened: OpenPipeline, end: PortRef) -> PortRef:
     """Return the output to show for one that was clicked.
 
@@ -110,14 +136,16 @@ def _branch(opened: OpenPipeline, end: PortRef) -> PortRef:
         _keep_best_button(opened, run, end.node)
         return end
     offered = {copy: PortRef(copy, end.port) for copy in copies}
-    for board in _meeting_points(opened, run, offered.values()):
-        # The leaderboard first: after a sweep it is what most users look for.
-        offered = {board.node: board, **offered}
+    boards = list(_meeting_points(opened, run, offered.values()))
+    # Those that choose on validation rows first.
+    boards.sort(key=lambda board: _rows_of(opened, board.node) == TEST_ROWS)
+    # A leaderboard comes first: after a sweep it is what most users look for.
+    offered = {board.node: board for board in boards} | offered
     with st.container(horizontal=True, vertical_alignment="bottom"):
         chosen = st.selectbox(
             "Branch",
             list(offered),
-            format_func=lambda name: readable(run.pipeline.nodes[name].label or name),
+            format_func=lambda name: readable(node_title(run.pipeline.nodes[name], opened.catalog)),
             key=f"branch/{opened.pipeline_id}/{end}",
         )
         if chosen in run.values:
@@ -131,7 +159,10 @@ def _keep_best_button(opened: OpenPipeline, run: ExpandedPipeline, board: str) -
     """Draw a button that saves the values of the branch that a comparison ranks first."""
     values = best_values(run, opened.run.nodes.get(board) if opened.run else None)
     words = " ".join(branch_label(each, opened.type_of(name)) for name, each in values.items())
-    _keep_button(opened, values, f"Keep the best: {plain(words)}")
+    rows = _rows_of(opened, board)
+    drawn = _keep_button(opened, values, f"Keep the best: {plain(words)}", rows)
+    if drawn and rows == TEST_ROWS:
+        st.caption(f":orange[:material/lightbulb: {ON_TEST_ROWS}]")
 
 
 def best_values(run: ExpandedPipeline, state: NodeState | None) -> Mapping[str, Values]:
@@ -148,25 +179,30 @@ def best_values(run: ExpandedPipeline, state: NodeState | None) -> Mapping[str, 
     return run.values.get(best, {})
 
 
-def _keep_button(opened: OpenPipeline, values: Mapping[str, Values], label: str) -> None:
-    """Draw a button that ends the sweep with the values of a branch.
+def _keep_button(
+    opened: OpenPipeline, values: Mapping[str, Values], label: str, rows: str = ""
+) -> bool:
+    """Draw a button that ends the sweep with the values of a branch; return whether it is drawn.
 
-    It is not drawn if the sweep was removed since the run.
+    It is not drawn if the sweep was removed since the run. ``rows`` are those that chose the
+    values, in words.
     """
-    if values and all(
-        name in opened.pipeline.nodes and opened.pipeline.nodes[name].sweep for name in values
-    ):
-        st.button(
-            label,
-            icon=":material/check:",
-            help="Save these values in the settings and remove the sweep. "
-            "Their results stay cached.",
-            on_click=_keep,
-            args=(opened, values),
-        )
+    nodes = [opened.pipeline.nodes.get(name) for name in values]
+    if not nodes or not all(node and node.sweep for node in nodes):
+        return False
+    chosen = f" They are the best on {rows}." if rows not in ("", "rows") else ""
+    st.button(
+        label,
+        icon=":material/check:",
+        help="Save these values in the settings and remove the sweep. "
+        f"Their results stay cached.{chosen}",
+        on_click=_keep,
+        args=(opened, values, rows),
+    )
+    return True
 
 
-def _keep(opened: OpenPipeline, values: Mapping[str, Values]) -> None:
+def _keep(opened: OpenPipeline, values: Mapping[str, Values], rows: str) -> None:
     """Save the values of a branch in the settings and remove the sweep."""
     if opened.try_edit(lambda pipeline: apply_branch(pipeline, opened.catalog, values)):
         saved = [
@@ -175,6 +211,8 @@ def _keep(opened: OpenPipeline, values: Mapping[str, Values]) -> None:
             for param, value in each.items()
         ]
         words = f"Saved {', '.join(saved)} and removed the sweep. Undo restores it."
+        if rows == TEST_ROWS:
+            words += f" {ON_TEST_ROWS}"
         # A notice that saving failed is more important.
         opened.notice = opened.notice or words
 
@@ -188,4 +226,5 @@ def _meeting_points(
     ):
         node_type = opened.catalog.get(run.pipeline.nodes[name].type)
         if name not in run.values and node_type and node_type.outputs:
-            yield PortRef(name, node_type.outputs[0].name)
+            # A node that chooses also passes a model on; the leaderboard is its report.
+            yield PortRef(name, _report_of(node_type) or node_type.outputs[0].name)

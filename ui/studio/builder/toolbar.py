@@ -9,10 +9,12 @@ from typing import NamedTuple
 import streamlit as st
 
 from engine.edits import set_name
-from engine.errors import SylvaError
+from engine.errors import Problem, RankedOnTestRows, SylvaError
 from engine.export_python import check_exportable, export_python
+from engine.pipeline import Pipeline
 from engine.pipeline_file import dumps
 from engine.text import counted
+from nodes.models.ranking import chosen_on_validation_rows
 from ui.studio.builder import browser_tab
 from ui.studio.builder.open_pipeline import OpenPipeline
 from ui.studio.new_pipelines import save_copy
@@ -265,8 +267,37 @@ def problem_list(opened: OpenPipeline) -> None:
                 )
             else:
                 st.caption(text)
+            _fix_button(opened, problem, index)
         if len(problems) > MOST_PROBLEMS:
             st.caption(f"… and {len(problems) - MOST_PROBLEMS} more.")
+
+
+def _fix_button(opened: OpenPipeline, problem: Problem, index: int) -> None:
+    """Draw a button that fixes a sweep that is ranked on test rows, if there is a fix."""
+    if not isinstance(problem, RankedOnTestRows) or problem.node is None:
+        return
+    if chosen_on_validation_rows(opened.pipeline, opened.catalog, problem.node) is not None:
+        st.button(
+            "Choose on validation rows",
+            key=f"fix-{index}",
+            icon=":material/auto_fix_high:",
+            help="Split holds out validation rows, and Choose best picks the best model on them. "
+            "Only this model then predicts the test rows. Undo takes it back.",
+            on_click=_fix,
+            args=(opened, problem.node),
+        )
+
+
+def _fix(opened: OpenPipeline, node: str) -> None:
+    """Let validation rows choose among the branches of a node, in one edit."""
+
+    def edit(pipeline: Pipeline) -> Pipeline:
+        return chosen_on_validation_rows(pipeline, opened.catalog, node) or pipeline
+
+    if opened.try_edit(edit):
+        words = "Validation rows choose the best model now; the test rows evaluate it once."
+        # A notice that saving failed is more important.
+        opened.notice = opened.notice or f"{words} Undo takes it back."
 
 
 def _show_problem(opened: OpenPipeline, node: str) -> None:

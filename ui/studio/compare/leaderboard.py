@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from deepforest.metrics import METRIC_INFO, lower_is_better, title_among
@@ -32,6 +32,7 @@ from engine.sweeps import param_title
 from engine.text import clock, counted, readable
 from engine.values import Report
 from nodes.data.row_identity import same_rows
+from nodes.models.ranking import RowParts, rows_text
 from ui.studio.inspect.forest_source import FOREST, INSPECTION
 from ui.studio.plots.style import number
 from ui.studio.screen_text import time_of_day
@@ -53,6 +54,8 @@ class EvaluationFigures:
     """How many rows each class has."""
     test_rows: Mapping[str, Any] | None = None
     """What identifies the rows; older evaluations do not have it."""
+    intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """95 % intervals of the measures; older evaluations do not have them."""
 
     @classmethod
     def of(cls, report: Report) -> EvaluationFigures:
@@ -74,6 +77,7 @@ class EvaluationFigures:
             None if positive is None else str(positive),
             tuple((str(row.get("class")), int(row.get("rows") or 0)) for row in report.rows),
             _checked_rows(report.data.get("test_rows")),
+            _checked_intervals(report.data.get("intervals")),
         )
 
     def has_rows_of(self, other: EvaluationFigures) -> bool:
@@ -88,10 +92,9 @@ class EvaluationFigures:
             return True
         return same_rows(self.test_rows, other.test_rows)
 
-    @property
-    def data_words(self) -> str:
+    def data_words(self, kind: str = "test rows") -> str:
         """Return the evaluated rows in words: ``594 test rows, 10 classes``."""
-        rows = counted(self.rows, "test row")
+        rows = counted(self.rows, kind.removesuffix("s"))
         if self.positive is not None:
             return f"{rows}, positive class {self.positive}"
         if not self.classes:
@@ -105,6 +108,16 @@ def _checked_rows(stored: Any) -> Mapping[str, Any] | None:
         case {"classes": str(), "columns": dict()}:
             return dict(stored)
     return None
+
+
+def _checked_intervals(stored: Any) -> dict[str, tuple[float, float]]:
+    """Return the intervals of a report that have the form of this version."""
+    intervals = {}
+    for name, limits in (stored if isinstance(stored, dict) else {}).items():
+        match limits:
+            case [float() | int(), float() | int()]:
+                intervals[str(name)] = float(limits[0]), float(limits[1])
+    return intervals
 
 
 @dataclass(frozen=True)
@@ -129,6 +142,8 @@ class Line:
     """The same result in other runs that did not fail."""
     failed: bool = False
     """Whether its run failed after it."""
+    rows: str = "test rows"
+    """The evaluated rows in words; the test rows, unless the pipeline says another part."""
 
     @property
     def key(self) -> str:
@@ -181,7 +196,9 @@ class SameRows(NamedTuple):
     @property
     def title(self) -> str:
         """Return the rows in words: ``A: 594 test rows, 10 classes``."""
-        return f"{self.letter}: {self.lines[0].evaluation.data_words}"
+        kinds = {line.rows for line in self.lines}
+        kind = kinds.pop() if len(kinds) == 1 else "rows"
+        return f"{self.letter}: {self.lines[0].evaluation.data_words(kind)}"
 
 
 def groups_of(lines: Iterable[Line]) -> list[SameRows]:
@@ -271,6 +288,7 @@ def board_rows(lines: Sequence[Line], data: str) -> list[dict[str, Any]]:
     Each row has every measure that any line has, so that all rows have the same columns.
     """
     shown = [*measures_of(lines), "threshold"]
+    with_interval = {name for line in lines for name in line.evaluation.intervals}
     rows = []
     for rank, line in enumerate(lines, start=1):
         row: dict[str, Any] = {
@@ -282,7 +300,11 @@ def board_rows(lines: Sequence[Line], data: str) -> list[dict[str, Any]]:
             "runs": 1 + len(line.repeats),
             "data": data,
         }
-        row |= {name: line.evaluation.measures.get(name) for name in shown}
+        for name in shown:
+            row[name] = line.evaluation.measures.get(name)
+            if name in with_interval:
+                low, high = line.evaluation.intervals.get(name, (None, None))
+                row |= {f"{name}_low": low, f"{name}_high": high}
         rows.append(row | {"run": line.run, "node": line.node})
     return rows
 
@@ -350,7 +372,8 @@ class Evaluations:
 
     def _read(self, row: RunRow) -> list[Line]:
         """Return the lines of a run from its reports."""
-        state = self._runs.results(row)
+        state, planned = self._runs.results(row), self._runs.planned_pipeline(row)
+        rows = RowParts(planned.pipeline, self._runs.catalog) if planned else None
         lines = []
         for name, node in state.nodes.items():
             for output in node.outputs.values():
@@ -360,7 +383,9 @@ class Evaluations:
                 if artifact.digest in self._damaged:
                     self.damaged.add(row.id)
                 if evaluation:
-                    lines.append(self._line(row, state, name, artifact, evaluation))
+                    line = self._line(row, state, name, artifact, evaluation)
+                    parts = rows.evaluated(name) if rows else ()
+                    lines.append(replace(line, rows=rows_text(parts)) if parts else line)
         return lines
 
     def _line(

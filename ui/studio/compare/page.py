@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 from zlib import crc32
 
 import streamlit as st
 
-from deepforest.metrics import METRIC_INFO, format_metric, lower_is_better, metric_title
+from deepforest.bootstrap import Difference
+from deepforest.metrics import METRIC_INFO, lower_is_better, metric_title
 from engine.errors import SylvaError
 from engine.events import RunRow
 from engine.pipeline import Node, Pipeline
 from engine.pipeline_diff import ABSENT, changes
 from engine.text import clock, counted, readable
-from engine.values import Predictions, Report
-from nodes.models.uncertainty import Difference, difference, interval
+from engine.values import Report
+from nodes.models.uncertainty import difference, difference_text, interval_text, what_decides
 from ui.studio import links, plots
 from ui.studio.compare.leaderboard import (
     Evaluations,
@@ -39,7 +39,7 @@ from ui.studio.compare.leaderboard import (
 from ui.studio.forms.fit_count import preset_info
 from ui.studio.inspect.forest_source import FOREST
 from ui.studio.plots.regression import predicted_against_true
-from ui.studio.previews.reports import show_overlaid_curves
+from ui.studio.previews.reports import AGAINST, show_overlaid_curves
 from ui.studio.runs.run_view import open_pipeline_button
 from ui.studio.screen_text import plain, shortened, source_title, time_of_day
 from ui.studio.session import studio
@@ -52,7 +52,6 @@ from ui.studio.widgets import (
     errors_shown,
     grid,
     metric_column,
-    opened,
 )
 
 ADDRESS = "runs"
@@ -61,10 +60,10 @@ LATEST = (20, 50, MOST_RUNS)
 TICKED_AT_FIRST = 4
 MOST_DRAWN = 12
 LONGEST_CHANGE = 60
-MOST_ROWS = 200_000
-"""Test rows beyond which intervals would take too long for a page."""
+MOST_DIFFERENCES = 50
+"""Lines whose difference to the best is shown."""
 NOT_ON_SCREEN = ("data", "run", "node")
-"""Columns of the file that the page does not show."""
+"""Columns of the file that the page does not show, besides the limits of intervals."""
 INTERVAL, DIFFERENCE = "interval", "difference"
 SCROLLBAR = 16
 """Pixels added to a table, so that its horizontal scroll bar does not cover the last row."""
@@ -282,7 +281,7 @@ def _draw_table(order: list[Line], rows: list[dict[str, Any]], measure: str | No
     for row, line, sure in zip(rows, order, certainty, strict=True):
         # The file has the full time and the ids, the page a short time.
         texts = {"started": time_of_day(line.started), "runs": repeats_text(line)}
-        visible = {name: value for name, value in row.items() if name not in NOT_ON_SCREEN}
+        visible = {name: value for name, value in row.items() if is_shown(name)}
         first = {name: visible.pop(name) for name in ("rank", "evaluation")}
         first["changed"] = changed.get(line.run, "")
         if measure:
@@ -294,6 +293,11 @@ def _draw_table(order: list[Line], rows: list[dict[str, Any]], measure: str | No
     return [order[row] for row in picked["selection"]["rows"] if row < len(order)]
 
 
+def is_shown(column: str) -> bool:
+    """Return whether the page shows a column of the file."""
+    return column not in NOT_ON_SCREEN and not column.endswith(("_low", "_high"))
+
+
 def repeats_text(line: Line) -> str:
     """Return that a result is in several runs; empty if it is in one."""
     runs = len({line.run, *(repeat.run for repeat in line.repeats)})
@@ -303,80 +307,61 @@ def repeats_text(line: Line) -> str:
 def _certainty(order: Sequence[Line], measure: str) -> list[dict[str, str]]:
     """Return for each line the interval of the measure, and its difference to the best.
 
-    Both are empty where they are not known, and beyond the first lines: each takes time.
+    Both are empty where they are not known; no line has them if none is known.
     """
     sure: list[dict[str, str]] = []
-    is_known = False
-    for rank, line in enumerate(order):
-        texts = {INTERVAL: "", DIFFERENCE: "best" if rank == 0 else ""}
-        value = line.evaluation.measures.get(measure)
-        if rank < MOST_DRAWN and value is not None and line.evaluation.rows <= MOST_ROWS:
-            limits = _interval(line.key, measure, value, line)
-            gap = _difference(line.key, order[0].key, measure, line, order[0]) if rank else None
-            is_known = is_known or limits is not None
-            if limits:
-                texts[INTERVAL] = " to ".join(format_metric(measure, each) for each in limits)
-            if gap:
-                texts[DIFFERENCE] = difference_text(gap, measure)
+    for line, gap in zip(order, _differences(order, measure), strict=True):
+        limits = line.evaluation.intervals.get(measure)
+        texts = {INTERVAL: "", DIFFERENCE: "best" if line is order[0] else ""}
+        if limits:
+            texts[INTERVAL] = interval_text(measure, limits)
+        if gap:
+            texts[DIFFERENCE] = difference_text(measure, gap)
         sure.append(texts)
-    return sure if is_known else [{} for _ in order]
+    if any(texts[INTERVAL] for texts in sure):
+        return sure
+    return [{} for _ in order]
 
 
-def difference_text(gap: Difference, measure: str) -> str:
-    """Return how much worse a line is than the best: ``tie``, or ``1.3 % ± 1.2 % worse``."""
-    if gap.is_tie:
-        return "tie"
-    amount, margin = format_metric(measure, abs(gap.gain)), format_metric(measure, gap.margin)
-    return f"{amount} ± {margin} {'better' if gap.gain > 0 else 'worse'}"
+def _differences(order: Sequence[Line], measure: str) -> list[Difference | None]:
+    """Return the difference of each line to the first; None beyond the first lines.
 
-
-def _draw_summary(order: Sequence[Line], measure: str) -> None:
-    """Say which lines are as good as the best one, as far as these test rows show."""
-    if len(order) < 2:
-        return
-    certainty = _certainty(order, measure)
-    names = names_of(order, changed_in(order))
-    tied = [
-        name for name, texts in zip(names, certainty, strict=True) if texts.get(DIFFERENCE) == "tie"
-    ]
-    if tied:
-        shown = ", ".join(tied[:4]) + (f" and {len(tied) - 4} more" if len(tied) > 4 else "")
-        reason = "Their differences are within the uncertainty of these test rows."
-        st.caption(plain(f"A tie with {names[0]}: {shown}. {reason}"))
-
-
-@st.cache_data(show_spinner="Computing the intervals…", max_entries=5000)
-def _interval(key: str, measure: str, value: float, _line: Line) -> tuple[float, float] | None:
-    """Return the interval of a measure from the cache; None if it is not known."""
-    predictions = _predictions(_line)
-    if predictions is None:
-        return None
-    with suppress(SylvaError, ValueError):
-        return interval(predictions, measure, _line.evaluation.positive, value)
-    return None
+    Each difference reads a report, so only those are asked for that may have one.
+    """
+    gaps: list[Difference | None] = [None] * len(order)
+    if measure not in order[0].evaluation.intervals:
+        return gaps
+    for rank, line in enumerate(order[1:MOST_DIFFERENCES], start=1):
+        if measure not in line.evaluation.intervals:
+            continue
+        keys = line.output.digest, order[0].output.digest
+        gaps[rank] = _difference(_root(), *keys, measure, line, order[0])
+    return gaps
 
 
 @st.cache_data(show_spinner="Computing the differences…", max_entries=5000)
 def _difference(
-    key: str, best_key: str, measure: str, _line: Line, _best: Line
+    workspace: str, digest: str, best_digest: str, measure: str, _line: Line, _best: Line
 ) -> Difference | None:
     """Return the difference of two lines from the cache; None if it is not known."""
-    predictions, best = _predictions(_line), _predictions(_best)
-    if predictions is None or best is None:
-        return None
-    with suppress(SylvaError, ValueError):
-        return difference(predictions, best, measure, _line.evaluation.positive)
-    return None
+    report, best = (_report(workspace, each.output.digest, each) for each in (_line, _best))
+    return None if report is None or best is None else difference(measure, report, best)
 
 
-def _predictions(line: Line) -> Predictions | None:
-    """Return what a line evaluated; None if it was deleted or is damaged."""
-    if line.predictions is None:
-        return None
-    with suppress(SylvaError, OSError, ValueError):
-        predictions: Predictions = opened(line.predictions, studio().store)
-        return predictions
-    return None
+def _draw_summary(order: Sequence[Line], measure: str) -> None:
+    """Say which lines are as good as the best one, and what would decide."""
+    gaps = _differences(order, measure)
+    tied = [rank for rank, gap in enumerate(gaps) if gap is not None and gap.is_tie]
+    if not tied:
+        return
+    names = names_of(order, changed_in(order))
+    shown = ", ".join(names[rank] for rank in tied[:4])
+    more = f" and {len(tied) - 4} more" if len(tied) > 4 else ""
+    reason = "Their differences are within the uncertainty of these test rows."
+    nearest = gaps[tied[0]]
+    assert nearest is not None
+    decides = what_decides(nearest, order[0].evaluation.rows)
+    st.caption(plain(f"A tie with {names[0]}: {shown}{more}. {reason} {decides}"))
 
 
 def table_key(order: Sequence[Line]) -> str:
@@ -395,8 +380,7 @@ def _columns(
         INTERVAL: text("95 % interval", help="How much the figure varies with the test rows."),
         DIFFERENCE: text(
             "Against the best",
-            help="The difference to the first line on the same rows, with its 95 % interval. "
-            "A tie: the interval contains 0.",
+            help=AGAINST,
         ),
         "model": text("Model"),
         "pipeline": text("Pipeline"),
@@ -405,7 +389,7 @@ def _columns(
     config["changed"] = None
     if any(changed.values()):
         help_text = "What differs from the oldest run of this pipeline in the table."
-        config["changed"] = text("Changed", width="medium", help=help_text)
+        config["changed"] = text("Changed", width="large", help=help_text)
     # Without repeats the column would be empty: None hides it.
     config["runs"] = None
     if any(line.repeats for line in lines):

@@ -57,7 +57,10 @@ Change = Callable[[SweepEdit, ParamsEdit | None], None]
 TITLE = "Sweep"
 GRID, RANDOM = "grid", "random"
 MODES = {GRID: "All combinations", RANDOM: "Random combinations"}
-NO_EVALUATION = "Add an Evaluate node after it, and a leaderboard will compare the branches."
+NO_EVALUATION = (
+    "Add Choose best after it to choose among the branches on validation rows, or Evaluate to "
+    "compare them in a leaderboard."
+)
 NONE = "none"
 """How an empty value (null) is typed."""
 LIST_HELP = "Values, separated by commas."
@@ -74,13 +77,15 @@ def sweep_form(
     *,
     problems: Sequence[Problem],
     has_evaluation: bool,
+    ranked_on: str,
     key: str,
     change: Change,
 ) -> None:
     """Draw the sweep of a node; pass each edit to ``change``.
 
     An edit is a function of the sweep, which may be another when it is made. ``has_evaluation``
-    says whether an evaluation follows the node, so that its branches can be compared.
+    says whether an evaluation follows the node, so that its branches can be compared; ``ranked_on``
+    are the rows of that evaluation in words.
     """
     form = Form(
         f"{key}/sweep",
@@ -100,6 +105,8 @@ def sweep_form(
                 st.caption(plain(text))
             if not has_evaluation:
                 st.caption(NO_EVALUATION)
+            elif ranked_on != "rows":
+                st.caption(f"The branches are ranked on {ranked_on}.")
         _add(form, node, specs, change)
         if node.sweep is not None:
             icon = ":material/close:"

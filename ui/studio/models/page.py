@@ -204,6 +204,8 @@ def _draw_facts(entry: ModelEntry) -> None:
         f"saved {time_of_day(entry.saved)}",
         f"imported from {entry.card.imported}" if entry.card.imported else "",
     )
+    for sentence in entry.decision:
+        st.caption(plain(sentence))
     if entry.card.run or entry.card.imported:
         from_where = [_source_words(source.name, source.rows) for source in entry.card.data]
         pipeline = f"pipeline {entry.card.pipeline}" if entry.card.pipeline else ""

@@ -8,6 +8,8 @@ from users: they are escaped, shortened in the plot, and complete in the hover t
 - ``roc_curves``, ``precision_recall_curves``, ``overlaid_curves``  curves of classes or models
 - ``confusion_matrix``, ``class_scores``  actual and predicted classes; precision, recall and F1
 - ``leaderboard``, ``recall_at_rates``    models by one measure, by the recall at several rates
+- ``figure_by_threshold``, ``gain_curve``, ``lift_curve``, ``add_mark``  what a threshold does
+- ``reliability``                         whether probabilities mean what they say
 - ``probability_histogram``               rows by their predicted probabilities
 - ``histogram``, ``category_counts``      the values of a column, split by class if wanted
 - ``importances``                         columns by importance
@@ -45,21 +47,42 @@ from ui.studio.plots.layers import (
     share_axes,
 )
 from ui.studio.plots.style import CONFIG, for_dark
+from ui.studio.plots.thresholds import (
+    INTERRUPTED,
+    MONEY,
+    PERCENT,
+    THRESHOLD,
+    Axis,
+    add_mark,
+    figure_by_threshold,
+    gain_curve,
+    lift_curve,
+    reliability,
+)
 
 __all__ = [
     "CONFIG",
+    "INTERRUPTED",
+    "MONEY",
+    "PERCENT",
+    "THRESHOLD",
+    "Axis",
+    "add_mark",
     "agreement",
     "category_counts",
     "class_scores",
     "class_vectors",
     "confusion_matrix",
+    "figure_by_threshold",
     "for_dark",
+    "gain_curve",
     "growth",
     "histogram",
     "importances",
     "importances_by_layer",
     "leaderboard",
     "learner_quality",
+    "lift_curve",
     "margin_distribution",
     "margin_growth",
     "overlaid_curves",
@@ -67,6 +90,7 @@ __all__ = [
     "probability_histogram",
     "ratio_and_score",
     "recall_at_rates",
+    "reliability",
     "roc_curves",
     "row_margin",
     "screening",

@@ -16,6 +16,7 @@ from ui.studio.plots.style import (
     GREY,
     apply_layout,
     hover_name,
+    legend_name,
     named_ticks,
     shortened,
 )
@@ -57,7 +58,7 @@ def histogram(
     figure = go.Figure()
     for series in _series(bars.counts, by_class, shares):
         figure.add_bar(
-            name=shortened(series.label), x=middles, y=list(series.heights), width=widths,
+            name=legend_name(series.label), x=middles, y=list(series.heights), width=widths,
             marker={"color": series.colour, "line": {"width": 0}}, opacity=0.6 if shares else 1,
             customdata=[[text, hover_name(series.label)] for text in texts], hovertemplate=hover,
         )  # fmt: skip
@@ -87,7 +88,7 @@ def category_counts(
     for series in _series(counts, by_class, shares):
         class_name = hover_name(series.label)
         figure.add_bar(
-            name=shortened(series.label), x=list(series.heights), y=positions, orientation="h",
+            name=legend_name(series.label), x=list(series.heights), y=positions, orientation="h",
             marker={"color": series.colour},
             customdata=[[hover_name(value), class_name] for value in labels], hovertemplate=hover,
         )  # fmt: skip

@@ -17,6 +17,7 @@ from ui.studio.plots.style import (
     apply_layout,
     cell_texts,
     hover_name,
+    legend_name,
     line,
     named_ticks,
     number,
@@ -162,7 +163,7 @@ def recall_at_rates(
         greatest = max([greatest, *filter(None, recalls)])
         hatch = HATCHES[index // len(COLOURS) % len(HATCHES)]
         figure.add_bar(
-            name=shortened(name, 32), x=list(range(len(rates))), y=recalls,
+            name=legend_name(name), x=list(range(len(rates))), y=recalls,
             marker={"color": line(index)["color"], "pattern": {"shape": hatch}},
             text=["" if recall is None else f"{recall:.1%}" for recall in recalls],
             textposition="outside", cliponaxis=False,
@@ -189,7 +190,7 @@ def probability_histogram(edges: Sequence[float], counts: Mapping[str, Sequence[
     figure = go.Figure()
     for index, (label, part) in enumerate(counts.items()):
         figure.add_scatter(
-            name=shortened(label), x=middles, y=[count or None for count in part],
+            name=legend_name(label), x=middles, y=[count or None for count in part],
             mode="lines+markers", line=line(index), marker={"size": 5},
             customdata=[[text, hover_name(label)] for text in texts],
             hovertemplate="%{customdata[1]}<br>probability %{customdata[0]}<br>"
@@ -228,7 +229,8 @@ def _curve(name: str, points: Points, x: str, y: str, index: int) -> go.Scatter:
     if not thresholds:
         thresholds = ["–"] * len(points[x])
     return go.Scatter(
-        name=shortened(name), x=list(points[x]), y=list(points[y]), mode="lines", line=line(index),
+        name=legend_name(name), x=list(points[x]), y=list(points[y]),
+        mode="lines", line=line(index),
         customdata=[[hover_name(name), threshold] for threshold in thresholds],
         hovertemplate=f"%{{customdata[0]}}<br>{_axis_title(x).lower()} %{{x:.2%}}<br>"
         f"{_axis_title(y).lower()} %{{y:.2%}}<br>threshold %{{customdata[1]}}<extra></extra>",

@@ -25,6 +25,7 @@ from ui.studio.plots.style import (
     apply_layout,
     cell_texts,
     hover_name,
+    legend_name,
     line,
     named_ticks,
     number,
@@ -297,7 +298,7 @@ def learner_quality(
     for index, name in enumerate(learners):
         for part, ats, is_tail in _parts(numbers, dropped):
             trace = go.Scatter(
-                name=shortened(name, 28), x=part, y=[scores[at][index] for at in ats],
+                name=legend_name(name), x=part, y=[scores[at][index] for at in ats],
                 mode="lines+markers", line=line(index), marker={"size": 7},
                 customdata=[hover_name(name)] * len(part),
                 hovertemplate="%{customdata}<br>layer %{x}<br>%{y:.4f}<extra></extra>",
@@ -694,7 +695,7 @@ def _distribution(series: MarginSeries, *, cumulative: bool) -> go.Scatter:
         # Steps: a share belongs to the whole interval.
         hover, shape = "around %{x:.2f}: %{y:.1%} of the rows", "hvh"
     return go.Scatter(
-        name=shortened(series.name, 44), x=x, y=y, mode="lines",
+        name=legend_name(series.name), x=x, y=y, mode="lines",
         opacity=FADED if series.dropped else 1,
         line={"color": layer_colour(series.layer, series.depth), "width": 2, "shape": shape,
               "dash": "dot" if series.dropped else series.dash},

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import html
+import textwrap
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 import plotly.graph_objects as go
@@ -32,6 +34,8 @@ dark box behind the bar."""
 LONGEST_NAME = 18
 LONGEST_HOVER_NAME = 400
 HOVER_LINE = 80
+LONGEST_LEGEND_NAME = 100
+LEGEND_LINE = 44
 
 
 def line(index: int) -> dict[str, Any]:
@@ -80,6 +84,16 @@ def hover_name(name: str) -> str:
     return "<br>".join(html.escape(text, quote=False) for text in lines)
 
 
+def legend_name(name: str) -> str:
+    """Return a user's name escaped, broken into lines that fit below half a page.
+
+    Only names over ``LONGEST_LEGEND_NAME`` characters are shortened; hover texts show them in full.
+    """
+    flat = html.unescape(shortened(name, LONGEST_LEGEND_NAME))
+    lines = textwrap.wrap(flat, LEGEND_LINE, break_on_hyphens=False)
+    return "<br>".join(html.escape(text, quote=False) for text in lines)
+
+
 def cell_texts(cells: Sequence[tuple[int, int, str]]) -> go.Scatter:
     """Return texts for the cells of a heat map (column, row, text), for the light theme."""
     columns, rows, texts = zip(*cells, strict=True) if cells else ((), (), ())
@@ -100,7 +114,8 @@ def for_dark(figure: go.Figure) -> go.Figure:
 def apply_layout(figure: go.Figure, title: str, height: int, *, legend: bool = False) -> None:
     """Set title, size and axes. Backgrounds and text colours are left to the page's theme."""
     if legend:
-        height += _legend_height([trace.name or "" for trace in figure.data])
+        listed = [trace for trace in figure.data if trace.showlegend is not False]
+        height += _legend_height([trace.name or "" for trace in listed])
     figure.update_layout(
         title={"text": title, "font": {"size": 16}, "x": 0, "xanchor": "left"},
         height=height,
@@ -115,6 +130,8 @@ def apply_layout(figure: go.Figure, title: str, height: int, *, legend: bool = F
             "yanchor": "bottom",
             "x": 0,
             "xanchor": "left",
+            # By default half of the height; the rest would be behind a scrollbar.
+            "maxheight": 1,
         },
         hoverlabel={"align": "left"},
         modebar=TOOLS,
@@ -129,7 +146,10 @@ def _legend_height(names: Sequence[str]) -> int:
 
     Beside such a plot a legend does not fit.
     """
+    lines = [name.split("<br>") for name in names]
     # A mark takes 45 pixels, a letter about 7.
-    widest = 45 + 7 * max(map(len, names), default=0)
-    lines = -(-len(names) // max(1, 380 // widest))
-    return 20 * lines
+    widest = 45 + 7 * max((len(html.unescape(text)) for text in chain(*lines)), default=0)
+    in_a_row = max(1, 380 // widest)
+    # A row is as high as the name in it with the most lines.
+    rows = [max(map(len, lines[at : at + in_a_row])) for at in range(0, len(lines), in_a_row)]
+    return 20 * sum(rows)

@@ -23,7 +23,8 @@ from engine.text import counted, size
 from nodes import NODE_TYPES
 from nodes.inspection.layers import FILE as LAYERS_FILE
 from nodes.inspection.layers import Layers, load_layers
-from nodes.models.model import describe_model
+from nodes.models.model import decision_texts, describe_model
+from nodes.models.training import validation_text
 from ui.studio import links, plots
 from ui.studio.inspect.forest_source import depth_text
 from ui.studio.inspect.tables import layer_settings
@@ -49,6 +50,10 @@ def show_model(output: Artifact, store: Store, key: str) -> None:
         f"trained on {counted(info['train_rows'], 'row')}",
         size(output.size),
     )
+    for sentence in decision_texts(info):
+        st.caption(plain(sentence))
+    if info.get("validation"):
+        facts(validation_text(info["validation"]))
     show_inside(folder, info, key)
 
 

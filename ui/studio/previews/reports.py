@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any, NamedTuple
 
 import streamlit as st
 
+from deepforest.bootstrap import Difference
 from deepforest.metrics import (
     METRIC_INFO,
     format_metric,
@@ -23,8 +24,10 @@ from engine.run_summaries import RunSummary
 from engine.store import Artifact, Store
 from engine.text import counted, size
 from engine.values import Report
+from nodes.evaluate import per_class
+from nodes.models.uncertainty import difference_text, interval_text
 from ui.studio import plots
-from ui.studio.previews import regression
+from ui.studio.previews import regression, thresholds
 from ui.studio.screen_text import plain
 from ui.studio.widgets import (
     chart,
@@ -38,8 +41,20 @@ from ui.studio.widgets import (
     tiles,
 )
 
+BY_THRESHOLD = ("accuracy", "balanced_accuracy", "f1", "threshold")
+"""Metrics of an evaluation that a slider changes."""
+OPTIMISTIC = (
+    " Optimistic: the threshold was chosen so that F1 is highest on these rows, so that F1 is "
+    "slightly too high."
+)
+AGAINST = (
+    "The difference to the first line on the same rows, with its 95 % interval. "
+    "A tie: the interval contains 0."
+)
+MOST_NAMES = 4
+"""Names of tied models in a sentence."""
 SCORES = {"precision": "Precision", "recall": "Recall", "f1": "F1"}
-"""Scores in the table of classes; they do not depend on a threshold."""
+"""Scores in the table of classes."""
 
 
 class Maker(NamedTuple):
@@ -47,6 +62,8 @@ class Maker(NamedTuple):
 
     node: str = ""
     names: Mapping[str, str] = {}
+    rows: str = ""
+    """The rows that it evaluates or compares on, in words: ``test rows``."""
 
     @property
     def name(self) -> str:
@@ -62,6 +79,8 @@ def show_report(output: Artifact, store: Store, key: str, maker: Maker) -> None:
     A kind that only a plug-in knows is shown as plain rows.
     """
     report = named_report(opened(output, store), maker.node, maker.names)
+    if report.kind == "comparison" and maker.rows:
+        report = replace(report, data={**report.data, "ranked_on": maker.rows})
     draw = KINDS.get(report.kind, _any)
     if regression.is_regression(report):
         draw = regression.show_evaluation
@@ -79,12 +98,31 @@ def _evaluation(report: Report, key: str) -> None:
         counted(len(data["classes"]), "class", "classes"),
         positive,
     )
-    tiles(_metric_tiles(report))
+    tiles(_metric_tiles(report), _intervals(report))
+    _about_intervals(report)
+    if data.get("thresholds"):
+        _at_threshold(report, thresholds.draw_slider(report, key), key)
+        return
     draw_tabs(
         {
             "Curves": lambda: _curves(data["curves"], key),
             "Confusion": lambda: _confusion(report, key),
-            "Classes": lambda: _classes(report, key),
+            "Classes": lambda: _classes(report.rows, key),
+        },
+        key,
+    )
+
+
+def _at_threshold(report: Report, chosen: thresholds.ChosenThreshold, key: str) -> None:
+    """Draw the plots and tables of an evaluation at the threshold of its slider."""
+    labels = report.data["confusion"]["labels"]
+    draw_tabs(
+        {
+            "Curves": lambda: _curves(report.data["curves"], key, chosen),
+            "Confusion": lambda: _confusion_at(labels, chosen, key),
+            "Gain and lift": lambda: thresholds.draw_gain(chosen, key),
+            "Money": lambda: thresholds.draw_money(chosen, f"{key}-money"),
+            "Classes": lambda: _classes(per_class(chosen.matrix, labels), key),
         },
         key,
     )
@@ -94,17 +132,40 @@ def _metric_tiles(report: Report) -> list[tuple[str, str, str]]:
     """Return the metrics that have a value as tiles, the most important first."""
     first = headline_metric(report.headline)
     known = [name for name in METRIC_INFO if report.headline.get(name) is not None]
+    if report.data.get("thresholds"):
+        # These are drawn below the slider, for the threshold that it has.
+        known = [name for name in known if name not in BY_THRESHOLD]
     # A stable sort: the others stay in the order of their importance.
     order = sorted(known, key=lambda name: name != first)
     more = {}
     if report.data.get("threshold_rule") == "best F1":
-        more["threshold"] = (
-            " It was chosen so that F1 is highest on these rows; F1 is therefore slightly too high."
-        )
+        more["f1"] = more["threshold"] = OPTIMISTIC
     return [
         metric_tile(title_in(report, name), name, report.headline[name], more.get(name, ""))
         for name in order
     ]
+
+
+def _intervals(report: Report) -> dict[str, str]:
+    """Return the 95 % intervals of the metrics in words, by title."""
+    texts = {}
+    for name, limits in (report.data.get("intervals") or {}).items():
+        if name in METRIC_INFO:
+            texts[title_in(report, name)] = interval_text(name, limits)
+    return texts
+
+
+def _about_intervals(report: Report) -> None:
+    """Say what the intervals below the figures are."""
+    if not report.data.get("intervals"):
+        return
+    if report.data.get("folds"):
+        words = "of the mean over the folds"
+    elif report.data.get("resampled") == "groups":
+        words = "for other test rows like these, where whole groups vary"
+    else:
+        words = "for other test rows like these, if rows are independent of each other"
+    st.caption(f"Below a figure: its 95 % interval {words}.")
 
 
 def _confusion(report: Report, key: str) -> None:
@@ -122,16 +183,32 @@ def _confusion(report: Report, key: str) -> None:
         st.caption(f"Rows with a probability of {threshold:.4g} or more count as positive.")
 
 
-def _curves(curves: list[dict[str, Any]], key: str) -> None:
-    """Draw the ROC and the precision-recall curves side by side."""
-    roc, precision_recall = st.columns(2)
-    with roc:
-        chart(plots.roc_curves(curves), f"{key}-roc")
-    with precision_recall:
-        chart(plots.precision_recall_curves(curves), f"{key}-pr")
+def _confusion_at(labels: Sequence[str], chosen: thresholds.ChosenThreshold, key: str) -> None:
+    """Draw the confusion matrix at a threshold."""
+    chart(plots.confusion_matrix(labels, chosen.matrix), f"{key}-confusion")
+    st.caption(
+        f"Rows with a probability of {chosen.threshold:.4g} or more count as positive. "
+        "The colour shows the share of the rows of the actual class."
+    )
 
 
-def _classes(report: Report, key: str) -> None:
+def _curves(
+    curves: list[dict[str, Any]], key: str, chosen: thresholds.ChosenThreshold | None = None
+) -> None:
+    """Draw the ROC and the precision-recall curves side by side, with marks at a threshold."""
+    roc, precision_recall = plots.roc_curves(curves), plots.precision_recall_curves(curves)
+    if chosen is not None:
+        recall = chosen.value("recall")
+        plots.add_mark(roc, chosen.false_positive_rate, recall, chosen.label)
+        plots.add_mark(precision_recall, recall, chosen.value("precision"), chosen.label)
+    left, right = st.columns(2)
+    with left:
+        chart(roc, f"{key}-roc")
+    with right:
+        chart(precision_recall, f"{key}-pr")
+
+
+def _classes(rows: list[dict[str, Any]], key: str) -> None:
     """Draw precision, recall and F1 of each class as a table and a plot."""
     titles: dict[str, Any] = {
         "class": "Class",
@@ -144,17 +221,26 @@ def _classes(report: Report, key: str) -> None:
         name: st.column_config.NumberColumn(title, format="percent")
         for name, title in SCORES.items()
     }
-    grid(report.rows, f"{key}-classes", column_config=titles | shares)
-    chart(plots.class_scores(report.rows), f"{key}-scores")
+    grid(rows, f"{key}-classes", column_config=titles | shares)
+    chart(plots.class_scores(rows), f"{key}-scores")
 
 
 def _comparison(report: Report, key: str) -> None:
     """Draw a comparison: the best model, the leaderboard, bars and curves."""
     best, metric = report.headline, str(report.data.get("metric") or "auc")
-    facts(counted(len(report.rows), "model"), f"ranked by {title_in(report, metric)}")
+    facts(counted(len(report.rows), "model"), *ranking_facts(report, metric))
     if best.get("best") and best.get("value") is not None:
         figure = f"{title_in(report, metric)} {format_metric(metric, best['value'])}"
-        st.markdown(f"Best: **{plain(str(best['best']))}** with {figure}")
+        names = [str(best["best"])] + [str(row["name"]) for row in report.rows if row.get("tie")]
+        word = "Tie" if len(names) > 1 else "Best"
+        shown = ", ".join(f"**{plain(name)}**" for name in names[:MOST_NAMES])
+        more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+        st.markdown(f"{word}: {shown}{more} with {figure}")
+        if report.data.get("decides"):
+            st.caption(
+                "The differences of the tied models are within the uncertainty of these test "
+                f"rows. {plain(str(report.data['decides']))}"
+            )
     draw_tabs(
         {
             "Leaderboard": lambda: _leaderboard(report, key),
@@ -163,6 +249,22 @@ def _comparison(report: Report, key: str) -> None:
         },
         key,
     )
+
+
+def ranking_facts(report: Report, metric: str) -> list[str]:
+    """Return what ranks the models, as far as it is known.
+
+    It is ``ranked by AUC on test rows``, or ``ranked by AUC`` and ``chosen on 320 validation
+    rows``.
+    """
+    rows = str(report.data.get("ranked_on") or "rows")
+    ranked = f"ranked by {title_in(report, metric)}"
+    match report.data.get("chosen_on"):
+        case {"rows": int() as count, "folds": int() as folds}:
+            return [ranked, f"chosen by {folds}-fold cross-validation of {count:,} {rows}"]
+        case {"rows": int() as count}:
+            return [ranked, f"chosen on {count:,} {rows}"]
+    return [ranked if rows == "rows" else f"{ranked} on {rows}"]
 
 
 def _compared(report: Report) -> list[str]:
@@ -175,12 +277,17 @@ def _leaderboard(report: Report, key: str) -> None:
     """Draw the models as a table; values that a sweep tried are columns too."""
     swept = [name for name in report.data.get("details", []) if isinstance(name, str)]
     columns = ["rank", "name", *swept, *_compared(report), "positive", "rows"]
+    against = [difference_in(report, row) for row in report.rows]
     rows: list[dict[str, Any]] = []
-    for row in report.rows:
-        rows.append({name: row.get(name) for name in columns})
+    for row, text in zip(report.rows, against, strict=True):
+        shown = {"rank": row.get("rank"), "name": row.get("name")}
+        if any(against):
+            shown["against the best"] = text or "–"
+        rows.append(shown | {name: row.get(name) for name in columns})
     titles = report.data.get("titles") or {}
     config: dict[str, Any] = {name: str(titles[name]) for name in swept if name in titles}
     config |= {"rank": "Rank", "rows": "Rows", "positive": "Positive class"}
+    config["against the best"] = st.column_config.TextColumn("Against the best", help=AGAINST)
     config["name"] = st.column_config.TextColumn("Model", pinned=True)
     for name in _compared(report):
         config[name] = metric_column(title_in(report, name), name)
@@ -188,6 +295,14 @@ def _leaderboard(report: Report, key: str) -> None:
     if all(row["positive"] is None for row in rows):
         config["positive"] = None
     grid(rows, f"{key}-board", column_config=config)
+
+
+def difference_in(report: Report, row: Mapping[str, Any]) -> str:
+    """Return the difference of a line of a comparison to the best, in words; empty if unknown."""
+    gain, high = row.get("gain"), row.get("gain_high")
+    if gain is None or high is None:
+        return ""
+    return difference_text(str(report.data.get("metric")), Difference(gain, high - gain))
 
 
 def _bars(report: Report, metric: str, key: str) -> None:
@@ -277,6 +392,7 @@ KINDS = {
     "evaluation": _evaluation,
     "comparison": _comparison,
     "feature-selection": _feature_selection,
+    "threshold": thresholds.show_choice,
 }
 
 
@@ -304,7 +420,7 @@ def headline(report: Report) -> tuple[str, str]:
     """
     found = main_figure(report)
     if found.best:
-        return found.best, f"{found.metric} {found.figure}"
+        return found.tie.capitalize() or found.best, f"{found.metric} {found.figure}"
     return found.metric, found.figure
 
 
@@ -319,12 +435,19 @@ class ReportLine(NamedTuple):
     """Of a comparison, the best model as it was named when the comparison was made."""
     best_node: str = ""
     """The node that evaluated it; its name may be another now."""
+    tied: int = 0
+    """How many models are not certainly worse than the best."""
+
+    @property
+    def tie(self) -> str:
+        """Return ``tie of 3``; empty if one model is the best."""
+        return f"tie of {1 + self.tied}" if self.tied else ""
 
     @property
     def line(self) -> str:
-        """Return all of it in one line: ``AUC 0.925: MART``; the figure is not cut off."""
+        """Return all of it in one line, the figure first: ``AUC 0.925: MART``."""
         figure = f"{self.metric} {self.figure}".strip()
-        return f"{figure}: {self.best}" if self.best else figure
+        return f"{figure}: {self.tie or self.best}" if self.best else figure
 
 
 def main_figure(report: Report) -> ReportLine:
@@ -338,7 +461,10 @@ def main_figure(report: Report) -> ReportLine:
         metric, value = str(figures["metric"]), figures["value"]
         best, nodes = str(figures.get("best") or ""), report.data.get("nodes") or [""]
         figure = format_metric(metric, value)
-        return ReportLine(figure, title_in(report, metric), best, str(nodes[0]))
+        tied = int(figures.get("tied") or 0)
+        return ReportLine(figure, title_in(report, metric), best, str(nodes[0]), tied)
+    if report.kind == "threshold" and figures.get("threshold") is not None:
+        return ReportLine(f"{figures['threshold']:.4g}", metric_title("threshold"))
     metric_name = headline_metric(figures) if report.kind == "evaluation" else None
     if metric_name is None:
         return ReportLine()

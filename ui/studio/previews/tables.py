@@ -348,7 +348,7 @@ def summarize(predictions: Predictions) -> PredictionSummary:
     predicted = np.empty(0, np.intp)
     # argmax fails without columns: a table without rows may have no classes.
     if predictions.classes:
-        predicted = predictions.probabilities.argmax(axis=1)
+        predicted = predictions.predicted
     known, right = _right(predictions, predicted)
     frequency = np.bincount(predicted, minlength=len(predictions.classes))
     edges = np.linspace(0, 1, BINS + 1)
@@ -386,5 +386,6 @@ def _first_rows(predictions: Predictions) -> pa.Table:
         predictions.model,
         None if predictions.truth is None else predictions.truth[:FIRST_ROWS],
         None if predictions.carried is None else predictions.carried.slice(0, FIRST_ROWS),
+        decision=predictions.decision,
     )
     return few.to_arrow()

@@ -14,6 +14,7 @@ from engine.pipeline_diff import settings_of
 from engine.run_state import NodeState, RunState
 from engine.store import Artifact
 from engine.text import clock, duration, readable, size
+from nodes.models.ranking import RowParts, rows_text
 from ui.studio.previews import Maker, show_output
 from ui.studio.runs.flow import flow_loads
 from ui.studio.runs.graph import draw_layer
@@ -206,8 +207,15 @@ def _draw_outputs(row: RunRow, state: RunState, name: str, node_type: NodeType |
             studio().store,
             title="",
             key=f"run-output-{state.id}-{name}-{shown}",
-            maker=Maker(name, studio().runs.names(row)),
+            maker=Maker(name, studio().runs.names(row), _rows_of(row, name)),
         )
+
+
+def _rows_of(row: RunRow, name: str) -> str:
+    """Return the rows that a node of a run evaluates or compares on, in words."""
+    runs = studio().runs
+    planned = runs.planned_pipeline(row)
+    return rows_text(RowParts(planned.pipeline, runs.catalog).evaluated(name)) if planned else ""
 
 
 def port_title(name: str, node_type: NodeType | None) -> str:

@@ -361,6 +361,72 @@ def test_the_best_of_a_sweep_is_told_and_kept_at_once(studio: Studio, canvas: Ca
     assert "depth = 6, seed = 1" in app.toast[0].value
 
 
+def test_a_sweep_ranked_on_test_rows_is_fixed_with_one_click(studio: Studio, canvas: Canvas):
+    document = judged(
+        type="random-forest", params={"trees": 3}, sweep=Sweep(grid={"max_depth": [1, 6]})
+    )
+    edges = {edge.names: edge for edge in document.edges}
+    for target in ("forest.table", "predict.table"):
+        del edges["load.table", target]
+    more = ("load.table split.table", "split.train forest.table", "split.test predict.table")
+    document = with_values(
+        document,
+        nodes={**document.nodes, "split": Node(type="split")},
+        edges=[*edges.values(), *(Edge.between(*edge.split()) for edge in more)],
+    )
+    pipeline = library(studio).create(document)
+    app = press(open_page(pipeline), "Run")
+    assert finished(studio, pipeline) == "done"
+    canvas.selection = ("forest",)
+    press(app.run(), "Settings")
+    assert "ranked on test rows" in words(app), "the form of the sweep says it"
+    canvas.selection = ("evaluate",)
+    app.run()
+    assert "on test rows" in words(app), "the leaderboard says it"
+    assert outputs.ON_TEST_ROWS in words(app), "the button that keeps the best says it"
+    assert any(label.startswith("Hint: Random forest") for label in labels(app))
+    before = library(studio).open(pipeline).pipeline
+    saves: list[Pipeline] = []
+    save = Library.save
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Library, "save", lambda *args: (saves.append(args[2]), save(*args))[1])
+        press(app, "Choose on validation rows")
+    assert len(saves) == 1, "one edit, and so one undo"
+    fixed = library(studio).open(pipeline).pipeline
+    assert fixed != before and fixed.nodes["best"].type == "choose-best"
+    assert not any(label.startswith("Hint: Random forest") for label in labels(app))
+    assert "Choose on validation rows" not in labels(app)
+
+    press(app, "Run")
+    assert finished(studio, pipeline) == "done"
+    canvas.selection = ("forest",)
+    app.run()
+    assert canvas.drawn["states"]["forest"]["headline"], "the figure of the best on validation rows"
+    press(app, "Output")
+    assert "chosen on 36 validation rows" in words(app)
+    assert outputs.ON_TEST_ROWS not in words(app)
+    canvas.selection = ("best",)
+    assert "chosen on 36 validation rows" in words(app.run())
+    canvas.selection = ("evaluate",)
+    assert "evaluated on 53 rows" in words(app.run())
+    canvas.selection = ("best",)
+    app.run()
+    next(button for button in app.button if "Keep the best" in button.label).click().run()
+    assert "test rows" not in app.toast[0].value
+    assert library(studio).open(pipeline).pipeline.nodes["forest"].sweep is None
+
+
+def test_keeping_what_the_test_rows_chose_says_so(studio: Studio):
+    opened = OpenPipeline.from_library(
+        library(studio),
+        studio.runs,
+        library(studio).create(judged(type="mart", sweep=Sweep(grid={"trees": [3, 5]}))),
+    )
+    outputs._keep(opened, {"forest": {"trees": 5}}, outputs.TEST_ROWS)
+    assert outputs.ON_TEST_ROWS in opened.notice
+    assert opened.pipeline.nodes["forest"].sweep is None
+
+
 def test_a_finished_evaluation_says_its_result_and_that_it_wrote_no_log(
     studio: Studio, canvas: Canvas
 ):

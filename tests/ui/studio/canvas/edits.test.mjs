@@ -235,14 +235,16 @@ test("E connects a node, and neither a group nor a note", () => {
   assert.equal(connectable(desk.store, canvas), null);
 });
 
-test("nodes are added next to one that is very far away", () => {
-  const desk = new Desk({ ...build({ a: "load" }), layout: { a: [1e300, -1e300] } });
+test("nodes are added next to one that is very far away, like its note", () => {
+  const note = { text: "far", x: -1e300, y: 1e300, width: 240, height: 128 };
+  const desk = new Desk({ ...build({ a: "load" }), layout: { a: [1e300, -1e300] }, notes: [note] });
   const [x, y] = desk.doc.layout.a;
   add(desk.store, "load", { x, y });
   desk.store.select(["a"]);
   addAfterSelected(desk.store, "change", BELOW);
   later();
-  assert.ok(Object.values(desk.document.layout).flat().every((value) => Math.abs(value) < 1e8));
+  const noted = desk.document.notes.map((present) => [present.x, present.y]);
+  assert.ok([...Object.values(desk.document.layout), ...noted].flat().every((value) => Math.abs(value) < 1e8));
 });
 
 test("a group that was made while Python changed the pipeline is carried over", () => {
@@ -256,6 +258,50 @@ test("a group that was made while Python changed the pipeline is carried over", 
   desk.replace({ ...EMPTY, nodes, layout: CHAIN.layout });
   later();
   assert.deepEqual(desk.document.groups, [group("b")]);
+});
+
+/** The groups after `edit` on this canvas while another tab makes `theirs` of the groups `mine`; and the notice. */
+function inTwoTabs(mine, edit, theirs) {
+  const chain = build({ a: "load", b: "change", c: "change", d: "change" });
+  const desk = new Desk({ ...chain, groups: mine });
+  desk.busy = true;
+  edit(desk.store);
+  later();
+  desk.busy = false;
+  desk.replace({ ...chain, groups: theirs });
+  later();
+  assert.deepEqual(desk.doc.groups, desk.document.groups);
+  return { groups: desk.document.groups, notice: desk.notice };
+}
+
+const chosen = (act, ...ids) => (store) => {
+  store.select(ids);
+  act(store);
+};
+
+test("two tabs change one group, and both changes are kept", () => {
+  const titled = (...nodes) => ({ ...group(...nodes), title: "Theirs" });
+  const collapse = (store) => toggleGroup(store, "group:a");
+  const kept = (...args) => inTwoTabs(...args).groups;
+  const two = [group("a", "b")];
+  assert.deepEqual(kept(two, chosen(removeSelected, "a"), [titled("a", "b")]), [titled("b")], "its first node is deleted here");
+  assert.deepEqual(kept(two, collapse, [group("a", "b", "c")]), [{ ...group("a", "b", "c"), collapsed: true }], "it has grown there");
+  assert.deepEqual(kept(two, collapse, [titled("b")]), [{ ...titled("b"), collapsed: true }], "its first node has left there");
+  assert.deepEqual(kept(two, collapse, [group("c"), group("b", "a")]), [group("c"), { ...group("b", "a"), collapsed: true }]);
+  assert.deepEqual(kept(two, (store) => rename(store, "group:a", "Mine"), [{ ...group("a", "b"), collapsed: true }]), [
+    { ...group("a", "b"), title: "Mine", collapsed: true },
+  ]);
+  assert.deepEqual(kept(two, chosen(ungroupSelected, "group:a"), [titled("a", "b")]), [], "it is taken apart here");
+  assert.deepEqual(kept(two, chosen(groupSelected, "b", "c"), [titled("a", "b", "d")]), [titled("a", "d"), group("b", "c")]);
+  assert.deepEqual(kept([group("a", "b"), group("c")], chosen(groupSelected, "b"), [titled("a"), group("b", "c")]), [titled("a"), group("c"), group("b")]);
+});
+
+test("a group that another tab has taken apart is not made again, and a lost title is reported", () => {
+  const lost = inTwoTabs([group("a", "b")], (store) => rename(store, "group:a", "Mine"), []);
+  assert.deepEqual(lost.groups, []);
+  assert.equal(lost.notice.kind, "warning");
+  assert.match(lost.notice.text, /“Group”/);
+  assert.deepEqual(inTwoTabs([group("a", "b")], chosen(removeSelected, "a"), []).groups, []);
 });
 
 test("a pipeline file that is dropped goes to Python; anything else is refused with a reason", async () => {

@@ -115,6 +115,18 @@ def test_lines_of_the_same_rows_and_question_share_a_letter(
     assert letters == ([("A", [first, second])] if same else [("A", [first]), ("B", [second])])
 
 
+@pytest.mark.parametrize(
+    ("kinds", "title"),
+    [
+        (("validation rows", "validation rows"), "A: 10 validation rows, 2 classes"),
+        (("validation rows", "test rows"), "A: 10 rows, 2 classes"),
+    ],
+)
+def test_the_title_says_which_part_the_rows_are(kinds: tuple[str, ...], title: str) -> None:
+    lines = [replace(line(node=str(index)), rows=kind) for index, kind in enumerate(kinds)]
+    assert groups_of(lines)[0].title == title
+
+
 def test_as_many_rows_of_other_classes_are_other_data() -> None:
     counts = [{"class": "no", "rows": 5}, {"class": "yes", "rows": 5}]
     even = Report(

@@ -208,7 +208,14 @@ def app():
     problems = [problem for problem in find_problems(state.document, catalog) if in_sweep(problem)]
     node = state.document.nodes["node"]
     sweep_form(
-        "node", node, catalog, problems=problems, has_evaluation=False, key="form", change=change
+        "node",
+        node,
+        catalog,
+        problems=problems,
+        has_evaluation=False,
+        ranked_on="rows",
+        key="form",
+        change=change,
     )
 
 

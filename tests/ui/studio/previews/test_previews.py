@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,14 +16,16 @@ from streamlit.testing.v1 import AppTest
 
 from engine.node_types import NodeContext, load_catalog
 from engine.store import Artifact, CacheEntry, Store
-from engine.values import Folder, Predictions, Report, Table
+from engine.values import Costs, Folder, Predictions, Report, Table, ThresholdDecision
 from engine.workspace import Files, Workspace
-from nodes import NODE_TYPES
+from nodes import NODE_TYPES, evaluate
+from nodes.models.decision import ThresholdCounts
 from ui.studio import plots
 from ui.studio.previews import headline, reports
 from ui.studio.previews.models import forest_record, settings
 from ui.studio.previews.reports import result_of, title_in
 from ui.studio.previews.tables import summarize
+from ui.studio.previews.thresholds import threshold_texts
 from ui.studio.widgets import as_arrow, as_csv, in_theme
 
 ROOT = Path(__file__).parents[4]
@@ -226,7 +229,7 @@ def test_measures_of_an_evaluation_have_names_and_explanations_and_the_best_come
     assert all(metric.help for metric in test.metric)
     names = [metric.label.replace("\\", "").replace(":small[]", "") for metric in test.metric]
     assert report.headline["recall_at_1_in_10000"] is None and "Recall at 1/10,000" not in names
-    assert names[-1] == "Threshold"
+    assert names.index("Log loss") < names.index("Threshold") < names.index("F1")
 
 
 def test_accuracy_of_predictions_is_that_of_the_evaluation(monkeypatch, workspace, outputs):
@@ -359,6 +362,7 @@ def test_a_foreign_model_and_layers_are_told_plainly(monkeypatch, tmp_path):
     ]
 
 
+OPTIMISTIC_F1 = {"f1": 0.9, "threshold": 0.3, "threshold_rule": evaluate.OPTIMISTIC}
 EVALUATION = {"accuracy": 0.9721, "auc": 0.97345, "positive": None}
 
 
@@ -375,6 +379,10 @@ EVALUATION = {"accuracy": 0.9721, "auc": 0.97345, "positive": None}
         (
             Report("comparison", "", {"best": "MART", "metric": "auc", "value": 0.9}),
             ("MART", "AUC 0.900"),
+        ),
+        (
+            Report("comparison", "", {"best": "A", "metric": "auc", "value": 0.5, "tied": 2}),
+            ("Tie of 3", "AUC 0.500"),
         ),
         (
             Report("comparison", "", {"best": "A", "metric": "accuracy", "value": 0.5}),
@@ -418,19 +426,20 @@ def test_a_report_is_told_in_a_line_that_is_read_once(workspace, outputs, monkey
     store = Store(workspace)
     evaluation, comparison = (outputs[f"{name}.report"] for name in ("evaluate_mart", "compare"))
     auc, about = store.open(evaluation).headline["auc"], store.open(comparison).headline
-    assert result_of(evaluation, store) == (f"{auc:.3f}", "AUC", "", "")
+    assert result_of(evaluation, store) == (f"{auc:.3f}", "AUC", "", "", 0)
     compared = result_of(comparison, store)
     best = "evaluate_forest" if about["best"] == "Deep forest" else "evaluate_mart"
-    assert compared == (f"{about['value']:.3f}", "AUC", about["best"], best)
-    assert compared.line == f"AUC {about['value']:.3f}: {about['best']}"
-    assert result_of(outputs["select.report"], store) == ("", "", "", "")
+    assert compared == (f"{about['value']:.3f}", "AUC", about["best"], best, about["tied"])
+    first = f"tie of {1 + about['tied']}" if about["tied"] else about["best"]
+    assert compared.line == f"AUC {about['value']:.3f}: {first}"
+    assert result_of(outputs["select.report"], store) == ("", "", "", "", 0)
     monkeypatch.setattr(Store, "open", lambda *_: pytest.fail("read again"))
     assert result_of(evaluation, store).line == f"AUC {auc:.3f}"
 
 
 def test_a_report_that_is_gone_says_nothing(tmp_path):
     gone = result_of(Artifact("report", "0" * 64, {}), Store(Workspace(tmp_path).create()))
-    assert gone == ("", "", "", "") and gone.line == ""
+    assert gone == ("", "", "", "", 0) and gone.line == ""
 
 
 @pytest.mark.parametrize(
@@ -443,6 +452,12 @@ def test_a_report_that_is_gone_says_nothing(tmp_path):
             "F1 at threshold",
         ),
         (Report("evaluation", "", {"f1": 0.9, "threshold": None}), "Mean F1"),  # of several classes
+        (Report("evaluation", "", OPTIMISTIC_F1), "Best F1 (optimistic)"),
+        (Report("comparison", "", {}, rows=[OPTIMISTIC_F1, {"f1": None}]), "Best F1 (optimistic)"),
+        (
+            Report("comparison", "", {}, rows=[OPTIMISTIC_F1, {"f1": 0.9, "threshold": 0.3}]),
+            "F1 (partly optimistic)",
+        ),
         (
             Report("comparison", "", {}, rows=[{"f1": 0.9, "threshold": 0.3}, {"f1": None}]),
             "F1 at threshold",
@@ -484,3 +499,177 @@ def test_a_single_forest_is_not_taken_for_a_deep_one(tmp_path: Path, kind: str) 
     model = node_type.run(ctx, {"table": rows}, node_type.params(trees=2))["model"]
     model.save(tmp_path / "model")
     assert forest_record(tmp_path / "model") is None
+
+
+@pytest.fixture(scope="module")
+def decided(tmp_path_factory) -> Workspace:
+    """A workspace with an evaluation at the threshold of a model, and one without a threshold."""
+    rng = np.random.default_rng(0)
+    truth = (rng.random(4_000) < 0.05).astype(np.intp)
+    score = np.clip(0.2 * truth + 0.7 * rng.random(4_000), 0, 1)
+    amounts = rng.integers(1, 100, 4_000).astype(float)
+    decision = ThresholdDecision("yes", 0.6, "highest F1", 900, Costs(2.0, 0.0, -2.0, "amount"))
+    workspace = Workspace(tmp_path_factory.mktemp("decided"))
+    for name, given in (("model", decision), ("plain", None)):
+        probabilities, params = np.column_stack([1 - score, score]), evaluate.EvaluateParams()
+        report = evaluate.evaluation(
+            "MART", truth, probabilities, ["no", "yes"], params, decision=given, amounts=amounts
+        )
+        keep(workspace, name, "report", report)
+    return workspace
+
+
+def figures(test: AppTest) -> dict[str, str]:
+    return {metric.label: metric.value.replace("\\", "") for metric in test.metric}
+
+
+def marks(test: AppTest) -> list[tuple[float, float]]:
+    """Return the coordinates of the mark in each plot."""
+    found = []
+    for chart in test.get("plotly_chart"):
+        for trace in json.loads(chart.proto.spec)["data"]:
+            if trace.get("mode") == "markers":
+                found.append((trace["x"][0], trace["y"][0]))
+    return found
+
+
+def test_one_slider_drives_all_figures_of_an_evaluation(monkeypatch, decided):
+    test = preview(monkeypatch, decided, "model.out", "Confusion")
+    assert "900 validation rows" in words(test) and "Optimistic" not in words(test)
+    assert figures(test)["Threshold"] == "0.6"
+    (slider,) = test.select_slider
+    assert len(slider.options) <= 500
+    (path,) = [path for path in decided.results.iterdir() if "model" in path.name]
+    stored = CacheEntry.from_dict(json.loads(path.read_text())).outputs["out"]
+    report = Store(decided).open(stored)
+    counts = ThresholdCounts.from_json(report.data["thresholds"])
+    for position in (3, len(counts.threshold) // 2, len(counts.threshold) - 1):
+        test.select_slider[0].set_value(position).run()
+        assert not test.exception and "Optimistic" in words(test)
+        hits, alarms = counts.true_positives[position], counts.false_positives[position]
+        shown = figures(test)
+        assert shown["Threshold"] == f"{counts.threshold[position]:.4g}"
+        assert shown["Precision"] == f"{100 * hits / (hits + alarms):.1f} %"
+        assert shown["Recall"] == f"{100 * hits / counts.positives:.1f} %"
+        assert shown["F1"] == f"{2 * hits / (hits + alarms + counts.positives):.3f}"
+        money = counts.amount_found[position] - 2 * (hits + alarms)
+        assert float(shown["Money saved"].replace(",", "")) == pytest.approx(money, abs=0.51)
+        (chart,) = test.get("plotly_chart")
+        texts = json.loads(chart.proto.spec)["data"][1]["text"]
+        assert f"{hits:,}" in texts and (not alarms or f"{alarms:,}" in texts)
+
+
+def test_the_mark_on_the_curves_follows_the_slider(monkeypatch, decided):
+    test = preview(monkeypatch, decided, "model.out", "Curves")
+    before = marks(test)
+    test.select_slider[0].set_value(5).run()
+    after = marks(test)
+    assert len(before) == len(after) == 2 and before != after
+    # Recall is the height of the ROC curve and the place on the other one.
+    assert after[0][1] == after[1][0]
+
+
+def test_shortcuts_move_the_slider(monkeypatch, decided):
+    test = preview(monkeypatch, decided, "plain.out", "Gain and lift")
+    assert figures(test)["Threshold"] == "0.5" and "most probable" in words(test)
+    assert plotted(test) == ["Gain curve", "Lift curve"] and len(marks(test)) == 2
+    (rate,) = [button for button in test.button if button.label == "1/100 interrupted"]
+    rate.click().run()
+    assert figures(test)["Interrupted"] == "1.0 %"
+    (best,) = [button for button in test.button if button.label.startswith("Highest F1")]
+    best.click().run()
+    assert "Optimistic" in words(test)
+    (start,) = [button for button in test.button if button.label == "As predicted"]
+    start.click().run()
+    assert figures(test)["Threshold"] == "0.5"
+
+
+def test_costs_can_be_tried_without_a_run(monkeypatch, decided):
+    test = preview(monkeypatch, decided, "plain.out", "Money")
+    assert not plotted(test) and "Nothing is known about costs" in words(test)
+    alarm, missed = (
+        next(each for each in test.number_input if each.label == label)
+        for label in ("Cost per false alarm", "Cost per missed positive")
+    )
+    missed.set_value(7.0)
+    alarm.set_value(1.0).run()
+    assert plotted(test) == ["Cost by interrupt rate", "Cost by threshold"]
+    assert float(figures(test)["Cost"].replace(",", "")) > 0
+
+
+def test_evaluations_of_an_earlier_version_are_drawn_without_a_slider(monkeypatch, tmp_path):
+    truth, score = np.array([0, 1] * 20), np.linspace(0, 1, 40)
+    probabilities = np.column_stack([1 - score, score])
+    report = evaluate.evaluation(
+        "MART", truth, probabilities, ["no", "yes"], evaluate.EvaluateParams()
+    )
+    data = {name: value for name, value in report.data.items() if name != "thresholds"}
+    workspace = Workspace(tmp_path / "earlier")
+    keep(workspace, "earlier", "report", replace(report, data=data))
+    test = preview(monkeypatch, workspace, "earlier.out", "Curves")
+    assert not test.select_slider and "Threshold" in figures(test)
+    assert plotted(test) == ["ROC curve", "Precision and recall"]
+
+
+def test_labels_of_thresholds_differ():
+    close = np.array([np.inf, 0.9, 0.8000001, 0.8, 0.8 - 1e-15, 0.1])
+    texts = threshold_texts(close)
+    assert len(set(texts)) == len(texts) and texts[1] == "0.9" and texts[-1] == "0.1"
+
+
+@pytest.mark.parametrize("calibration", ["none", "isotonic"])
+@pytest.mark.parametrize("rule", ["f1", "costs"])
+def test_the_choice_of_a_threshold_is_drawn(monkeypatch, tmp_path, rule, calibration):
+    rng = np.random.default_rng(0)
+    truth = rng.random(600) < 0.3
+    table = Table(
+        pa.table({"x": truth + rng.normal(size=600), "y": np.where(truth, "yes", "no")}), "y"
+    )
+    ctx = NodeContext("m", "0" * 64, Files(tmp_path), tmp_path)
+    catalog = load_catalog()
+    mart, chooser = catalog["mart"], catalog["choose-threshold"]
+    (tmp_path / "model").mkdir()
+    mart.run(ctx, {"table": table}, mart.params(trees=5))["model"].save(tmp_path / "model")
+    inputs = {"model": Folder(tmp_path / "model"), "table": table}
+    outputs = chooser.run(ctx, inputs, chooser.params(rule=rule, calibration=calibration))
+    workspace = Workspace(tmp_path / "chosen")
+    keep(workspace, "choice", "report", outputs["report"])
+    keep(workspace, "model", "model", outputs["model"])
+    drawn = {"f1": "F1", "costs": "Cost"}[rule]
+    test = preview(monkeypatch, workspace, "choice.out")
+    assert plotted(test) == [f"{drawn} by interrupt rate", f"{drawn} by threshold"]
+    assert len(marks(test)) == 2 and "Optimistic" in words(test)
+    assert result_of(keep(workspace, "again", "report", outputs["report"]), Store(workspace)).metric
+    others = preview(monkeypatch, workspace, "choice.out", "Other thresholds").dataframe[0].value
+    assert others["name"].tolist() == ["Chosen", "Most probable class", "Highest F1"]
+    if calibration != "none":
+        test = preview(monkeypatch, workspace, "choice.out", "Calibration")
+        assert plotted(test) == ["Reliability"] and "5 parts" in words(test)
+    sentences = words(preview(monkeypatch, workspace, "model.out")).replace("\\", "")
+    assert "yes is predicted from a probability of" in sentences
+    assert ("isotonic" in sentences) == (calibration == "isotonic")
+
+
+def test_an_evaluation_has_the_intervals_below_its_figures(workspace, outputs, monkeypatch):
+    report = Store(workspace).open(outputs["evaluate_mart.report"])
+    test = preview(monkeypatch, workspace, "evaluate_mart.report")
+    low, high = report.data["intervals"]["auc"]
+    assert test.metric[0].label == "AUC" and test.metric[0].delta == f"{low:.3f}–{high:.3f}"
+    assert "95 % interval" in words(test)
+
+
+def test_a_comparison_names_a_tie_and_what_decides_it(tmp_path, monkeypatch):
+    rows = [
+        {"rank": 1, "name": "A", "auc": 0.91, "gain": None, "gain_high": None, "tie": None},
+        {"rank": 2, "name": "B*", "auc": 0.9, "gain": -0.01, "gain_high": 0.01, "tie": True},
+        {"rank": 3, "name": "C", "auc": 0.8, "gain": -0.11, "gain_high": -0.07, "tie": False},
+    ]
+    headline = {"best": "A", "metric": "auc", "value": 0.91, "models": 3, "tied": 1}
+    data = {"metric": "auc", "decides": "About 3,000 more test rows would decide."}
+    report = Report("comparison", "", headline, rows=rows, data=data)
+    keep(Workspace(tmp_path), "tied", "report", report)
+    test = preview(monkeypatch, Workspace(tmp_path), "tied.out")
+    assert any(text.value.startswith("Tie: **A**, **B\\*") for text in test.markdown)
+    assert "3,000 more test rows" in words(test)
+    shown = test.dataframe[0].value["against the best"].tolist()
+    assert shown == ["–", "tie", "0.110 ± 0.040 worse"]

@@ -66,8 +66,8 @@ def drawn(workspace: Path, monkeypatch: pytest.MonkeyPatch):
 def test_the_metrics_of_numbers_are_tiles(drawn, output: str):
     test = drawn(output)
     assert [tile.label for tile in test.metric] == ["RMSE", "MAE", "R²"]
-    assert 40 < float(test.metric[0].value) < 70
-    assert any("predicted numbers" in text for text in words(test))
+    assert 40 < float(test.metric[0].value.replace("\\", "")) < 70
+    assert "predicted numbers" in words(test)
 
 
 def test_the_tabs_of_an_evaluation_show_rows_residuals_ranges_and_folds(drawn):
@@ -78,12 +78,12 @@ def test_the_tabs_of_an_evaluation_show_rows_residuals_ranges_and_folds(drawn):
 
 def test_a_model_of_numbers_has_no_classes(drawn):
     test = drawn("train.model")
-    assert any("predicts a number" in text for text in words(test))
+    assert "predicts a number" in words(test)
     assert "Classes" not in [tab.label for tab in test.tabs]
 
 
 def test_a_comparison_of_numbers_is_drawn(drawn):
-    assert any("ranked by RMSE" in text for text in words(drawn("compare.report")))
+    assert "ranked by RMSE" in words(drawn("compare.report"))
 
 
 def test_the_headline_of_numbers_is_the_rmse():

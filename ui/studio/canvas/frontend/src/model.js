@@ -41,19 +41,20 @@ export function changedContent(before, node) {
   return Object.fromEntries(changed.map((name) => [name, node[name] ?? CONTENT[name]]));
 }
 
-/** A position that floating-point numbers can still move by one grid cell. */
-const clamped = (position) => position.map((value) => Math.max(-FARTHEST, Math.min(value, FARTHEST)));
+/** A coordinate that floating-point numbers can still move by one grid cell. */
+const clamped = (value) => Math.max(-FARTHEST, Math.min(value, FARTHEST));
 
 /** A document from Python. A note that is also in `known` keeps its id. A group has only nodes that exist, and none of another group. */
 export function fromWire(document, known = []) {
   const free = [...known];
-  const notes = document.notes.map((note) => {
-    const at = free.findIndex((other) => sameJson(bare(other), bare(note)));
-    return { ...bare(note), id: at < 0 ? newNoteId() : free.splice(at, 1)[0].id };
+  const notes = document.notes.map(({ x, y, ...rest }) => {
+    const note = bare({ ...rest, x: clamped(x), y: clamped(y) });
+    const at = free.findIndex((other) => sameJson(bare(other), note));
+    return { ...note, id: at < 0 ? newNoteId() : free.splice(at, 1)[0].id };
   });
   const first = new Map(document.groups.toReversed().flatMap((group) => group.nodes.map((id) => [id, group])));
   const groups = document.groups.map((group) => ({ ...group, nodes: [...new Set(group.nodes)].filter((id) => nodeAt(document, id) && first.get(id) === group) }));
-  const layout = Object.fromEntries(Object.entries(document.layout).map(([id, position]) => [id, clamped(position)]));
+  const layout = Object.fromEntries(Object.entries(document.layout).map(([id, position]) => [id, position.map(clamped)]));
   return { nodes: document.nodes, edges: document.edges, layout, notes, groups: groups.filter(({ nodes }) => nodes.length) };
 }
 

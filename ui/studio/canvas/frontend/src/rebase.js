@@ -1,6 +1,6 @@
 // Apply an edit that Python does not have to the newer document that Python has sent.
 
-import { addNode, connect, freeId, groupAt, groupId, move, nodeAt, nodeOf, portOf, remove, sameEdge, sameJson } from "./model.js";
+import { addNode, connect, freeId, move, nodeAt, nodeOf, portOf, remove, sameEdge, sameJson } from "./model.js";
 import { edgeName, refusal } from "./rules.js";
 
 const minus = (edges, others) => edges.filter((edge) => !others.some((other) => sameEdge(edge, other)));
@@ -20,9 +20,32 @@ export function difference(before, after) {
     disconnected: minus(before.edges, after.edges),
     notes: after.notes.filter((note) => !sameJson(note, noteBefore.get(note.id))),
     notesRemoved: before.notes.filter((note) => !noteAfter.has(note.id)).map((note) => note.id),
-    groups: after.groups.filter((group) => !sameJson(group, groupAt(before, groupId(group)))),
-    groupsRemoved: before.groups.map(groupId).filter((id) => !groupAt(after, id)),
+    groups: groupChanges(before.groups, after.groups),
   };
+}
+
+const without = (nodes, others) => nodes.filter((id) => !others.includes(id));
+const shared = ({ nodes }, others) => nodes.filter((id) => others.includes(id)).length;
+
+/** The group that has most of these nodes, if one has any. */
+function closest(groups, nodes) {
+  const best = Math.max(0, ...groups.map((group) => shared(group, nodes)));
+  return best ? groups.find((group) => shared(group, nodes) === best) : undefined;
+}
+
+/** What was done to each group: the group before, nodes that joined and left it, and a new title or `collapsed`.
+ * A group that was made was absent before; all nodes left a group that was taken apart. */
+function groupChanges(before, after) {
+  const rest = new Set(before);
+  const changes = after.map((group) => {
+    const match = closest([...rest], group.nodes);
+    rest.delete(match);
+    const { nodes, ...known } = match ?? { nodes: [] };
+    const values = ["title", "collapsed"].filter((name) => group[name] !== known[name]).map((name) => [name, group[name]]);
+    return { before: match, joined: without(group.nodes, nodes), left: without(nodes, group.nodes), values: Object.fromEntries(values) };
+  });
+  const apart = [...rest].map((group) => ({ before: group, joined: [], left: group.nodes, values: {} }));
+  return [...changes, ...apart].filter(({ joined, left, values }) => joined.length || left.length || Object.keys(values).length);
 }
 
 export const isEmpty = (edit) => Object.values(edit).every((part) => Object.keys(part).length === 0);
@@ -39,7 +62,7 @@ export function rebase(onto, edit, rules, titles = {}) {
   }
   doc = move(doc, edit.moved);
   for (const note of edit.notes) doc = { ...doc, notes: [...doc.notes.filter(({ id }) => id !== note.id), note] };
-  doc = { ...doc, groups: rebasedGroups(doc, edit, renamed) };
+  doc = { ...doc, groups: rebasedGroups(doc, edit.groups, renamed, lost) };
   const current = (end) => `${renamed[nodeOf(end)] ?? nodeOf(end)}.${portOf(end)}`;
   for (const { from, to } of edit.connected) {
     const edge = { from: current(from), to: current(to) };
@@ -51,12 +74,22 @@ export function rebase(onto, edit, rules, titles = {}) {
   return { doc, lost, renamed };
 }
 
-/** The groups of `doc` after the edit; nodes that are gone meanwhile are left out. */
-function rebasedGroups(doc, edit, renamed) {
-  const changed = edit.groups.map((group) => ({ ...group, nodes: group.nodes.map((id) => renamed[id] ?? id).filter((id) => nodeAt(doc, id)) }));
-  const moved = new Set(changed.flatMap(({ nodes }) => nodes));
-  const others = doc.groups
-    .filter((group) => !edit.groupsRemoved.includes(groupId(group)))
-    .map((group) => ({ ...group, nodes: group.nodes.filter((id) => !moved.has(id)) }));
-  return [...others, ...changed].filter(({ nodes }) => nodes.length);
+/** The groups of `doc` after these changes; `lost` gets a sentence for each group that is gone meanwhile. */
+function rebasedGroups(doc, changes, renamed, lost) {
+  const groups = new Map(doc.groups.map((group) => [group, group])); // the changed group for each present one
+  const drop = (key, ids) => groups.set(key, { ...groups.get(key), nodes: without(groups.get(key).nodes, ids) });
+  const found = changes.map((change) => ({ ...change, target: change.before ? present(doc.groups, change) : {} }));
+  for (const { target, left } of found) if (groups.has(target)) drop(target, left);
+  for (const { before, target, joined, values } of found) {
+    const joining = joined.map((id) => renamed[id] ?? id).filter((id) => nodeAt(doc, id));
+    if (target) {
+      for (const key of groups.keys()) drop(key, joining);
+      const group = groups.get(target) ?? { nodes: [] };
+      groups.set(target, { ...group, ...values, nodes: [...group.nodes, ...joining] });
+    } else if (joining.length || "title" in values) lost.push(`The group “${before.title}” could not be changed. It was removed meanwhile.`);
+  }
+  return [...groups.values()].filter(({ nodes }) => nodes.length);
 }
+
+/** The present group that a change is about: best by the nodes that stayed in it. */
+const present = (groups, { before: { nodes }, left }) => closest(groups, without(nodes, left)) ?? closest(groups, nodes);

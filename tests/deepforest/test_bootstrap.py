@@ -1,0 +1,224 @@
+"""Resampled metrics: what they cost, which rows they draw, and how often their intervals hold."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from deepforest import bootstrap
+from deepforest.bootstrap import Difference, Replicates, difference, resampled, wilson
+from deepforest.metrics import (
+    METRICS,
+    REGRESSION_METRICS,
+    Metric,
+    decided_metric,
+    metric,
+)
+
+CLASSIFIED = [
+    *("auc", "f1", "ks", "average_precision", "accuracy", "balanced_accuracy", "log_loss"),
+    "recall_at_rate(0.1)",
+]
+
+
+def drawn(rng: np.random.Generator, rows: int, share: float, skill: float) -> tuple[Any, Any, Any]:
+    """Rows of two classes, and the right probabilities of two models, the second a bit worse."""
+    truth = (rng.random(rows) < share).astype(int)
+    shared = 0.8 * rng.normal(size=rows)
+    outputs = []
+    for distance in (skill, 0.85 * skill):
+        seen = shared + 0.6 * rng.normal(size=rows) + distance * truth
+        odds = np.log(share / (1 - share)) + distance * seen - distance**2 / 2
+        score = 1 / (1 + np.exp(-odds))
+        outputs.append(np.column_stack([1 - score, score]))
+    return truth, *outputs
+
+
+def numbers(rng: np.random.Generator, rows: int, noise: float, tail: float) -> tuple[Any, Any, Any]:
+    """Numbers, and those that two models predict, the second a bit worse."""
+    truth = rng.normal(size=rows)
+    shared = truth + 0.8 * noise * rng.standard_t(tail, size=rows)
+    outputs = [shared + spread * rng.normal(size=rows) for spread in (0.6 * noise, 0.8 * noise)]
+    return truth, *(output[:, None] for output in outputs)
+
+
+def named(*names: str) -> list[Metric]:
+    return [metric(name) for name in names]
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize("grouped", [False, True])
+def test_a_replicate_is_the_metric_of_the_drawn_rows(classes: int, grouped: bool) -> None:
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, classes, 300)
+    # Few different scores, so that there are ties.
+    output = rng.integers(1, 20, (300, classes)) + 8.0 * np.eye(classes)[truth]
+    output /= output.sum(axis=1, keepdims=True)
+    groups = rng.integers(0, 60, 300) if grouped else None
+    metrics = [*METRICS.values()]
+    found = resampled(metrics, truth, output, groups=groups, count=5)
+    units = None if groups is None else np.unique(groups, return_inverse=True)[1]
+    for number, weight in enumerate(bootstrap._draws(300, units, 5)):
+        rows = np.repeat(np.arange(300), weight.astype(int))
+        if groups is not None:
+            assert all(len(set(weight[units == unit])) == 1 for unit in range(units.max() + 1))
+        for each in metrics:
+            expected = each(truth[rows], output[rows], None)
+            assert found[each.name].values[number] == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("name", ["accuracy", "balanced_accuracy", "f1"])
+def test_decisions_at_a_threshold_are_resampled(name: str) -> None:
+    truth, output, _ = drawn(np.random.default_rng(0), 300, 0.3, 1.5)
+    each = decided_metric(name, 0.4)
+    decided = np.column_stack([output[:, 1] < 0.4, output[:, 1] >= 0.4]).astype(float)
+    values = resampled([each], truth, output, count=5)[name].values
+    for value, weight in zip(values, bootstrap._draws(300, None, 5), strict=True):
+        rows = np.repeat(np.arange(300), weight.astype(int))
+        assert value == pytest.approx(each(truth[rows], output[rows], None))
+        if name != "f1":
+            assert value == pytest.approx(METRICS[name](truth[rows], decided[rows], None))
+
+
+@pytest.mark.parametrize("name", REGRESSION_METRICS)
+def test_replicates_of_numbers_are_the_metric_of_the_drawn_rows(name: str) -> None:
+    truth, output, _ = numbers(np.random.default_rng(0), 200, 0.5, 5)
+    found = resampled([REGRESSION_METRICS[name]], truth, output, count=3)[name]
+    for value, weight in zip(found.values, bootstrap._draws(200, None, 3), strict=True):
+        rows = np.repeat(np.arange(200), weight.astype(int))
+        expected = REGRESSION_METRICS[name](truth[rows], output[rows], None)
+        assert value == pytest.approx(expected)
+
+
+def test_thresholds_that_are_left_out_change_nothing_of_note() -> None:
+    truth, output, _ = drawn(np.random.default_rng(0), 60_000, 0.2, 1.5)
+    metrics = named("auc", "f1", "ks", "average_precision", "recall_at_rate(0.001)")
+    found = resampled(metrics, truth, output, count=3)
+    for number, weight in enumerate(bootstrap._draws(60_000, None, 3)):
+        for each in metrics:
+            exact = each(truth, output, weight)
+            assert found[each.name].values[number] == pytest.approx(exact, abs=2e-4)
+
+
+def test_two_outputs_of_the_same_rows_have_the_same_draws_and_others_do_not() -> None:
+    first, second, other = (next(bootstrap._draws(rows, None, 1)) for rows in (500, 500, 501))
+    assert (first == second).all() and first.sum() == 500
+    assert (first != other[:500]).any()
+
+
+def test_memory_does_not_grow_with_the_replicates() -> None:
+    truth, output, _ = drawn(np.random.default_rng(0), 50_000, 0.1, 1.5)
+    peaks = []
+    for count in (2, 40):
+        tracemalloc.start()
+        resampled(named(*CLASSIFIED), truth, output, count=count)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.1 * peaks[0]
+
+
+def test_large_tables_have_fewer_replicates() -> None:
+    assert bootstrap.replicate_count(1_000, 2) == 1_000
+    assert bootstrap.replicate_count(1_000_000, 2) == 200
+    assert bootstrap.replicate_count(1_000_000, 50) == 100
+
+
+@pytest.mark.parametrize("name", ["auc", "accuracy", "f1", "ks", "average_precision"])
+def test_a_perfect_figure_of_few_rows_is_not_certain(name: str) -> None:
+    truth = np.repeat([0, 1], 20)
+    score = np.where(truth == 1, 0.9, 0.1)
+    found = resampled(named(name), truth, np.column_stack([1 - score, score]))[name]
+    assert found.value == 1.0
+    low, high = found.interval() or (0.0, 0.0)
+    assert 0.7 < low < 0.95 and high == 1.0
+
+
+def test_a_recall_of_nothing_found_is_not_certain() -> None:
+    truth = np.zeros(1_000, int)
+    truth[-10:] = 1
+    score = np.linspace(1, 0, 1_000)
+    name = "recall_at_rate(0.01)"
+    found = resampled(named(name), truth, np.column_stack([1 - score, score]))[name]
+    low, high = found.interval() or (1.0, 0.0)
+    assert (low, found.value) == (0.0, 0.0) and 0.2 < high < 0.4
+
+
+def test_wilson_is_the_interval_of_the_textbook() -> None:
+    assert wilson(0, 10) == pytest.approx((0.0, 0.2775), abs=1e-4)
+    assert wilson(8, 10) == pytest.approx((0.4902, 0.9433), abs=1e-4)
+    assert wilson(0, 0) == (0.0, 1.0)
+
+
+def test_what_has_no_value_has_no_replicates() -> None:
+    truth, output = np.zeros(50, int), np.full((50, 2), 0.5)
+    assert set(resampled(named("auc", "accuracy"), truth, output)) == {"accuracy"}
+    assert resampled(named("accuracy"), truth[:0], output[:0]) == {}
+    nearly_none = np.full(1_000, np.nan)
+    assert Replicates(metric("auc"), 0.5, nearly_none).interval() is None
+    assert difference(1.0, nearly_none, nearly_none, 0.1) is None
+
+
+def test_rows_that_decide_a_tie() -> None:
+    assert Difference(0.01, 0.02).rows_to_decide(1_000) == 4_000
+    assert Difference(0.0, 0.02).rows_to_decide(1_000) is None
+    assert Difference(0.01, 0.01).is_tie and not Difference(-0.011, 0.01).is_tie
+
+
+# --- how often a 95 % interval holds the true value ---
+
+SETS, POPULATION = 300, 1_000_000
+CLASSIFICATIONS = {
+    "half of 200": (200, 0.5, 1.5),
+    "3 % of 1,500": (1_500, 0.03, 2.0),
+    "20 % of 2,000": (2_000, 0.2, 1.5),
+}
+REGRESSIONS = {"300 numbers": (300, 0.5, 5.0), "2,000 numbers": (2_000, 1.0, 30.0)}
+
+
+def coverages(draw: Callable[[Any, int], Any], metrics: list[Metric], rows: int) -> dict[str, Any]:
+    """Return how often intervals of metrics, and of differences, hold the value of all rows."""
+    truth, output, other = draw(np.random.default_rng(99), POPULATION)
+    true = {each.name: each(truth, output, None) for each in metrics}
+    true_gap = {each.name: true[each.name] - each(truth, other, None) for each in metrics}
+    holds: dict[str, list[bool]] = {each.name: [] for each in metrics}
+    gap_holds: dict[str, list[bool]] = {each.name: [] for each in metrics}
+    for number in range(SETS):
+        truth, output, other = draw(np.random.default_rng(1_000 + number), rows)
+        own, others = (resampled(metrics, truth, each, count=400) for each in (output, other))
+        for name, found in own.items():
+            low, high = found.interval() or (np.inf, -np.inf)
+            holds[name].append(low <= true[name] <= high)
+            gap = found.value - others[name].value
+            margin = difference(1.0, found.values, others[name].values, gap)
+            gap_holds[name].append(
+                margin is not None and abs(gap - true_gap[name]) <= margin.margin
+            )
+    shares = {name: (np.mean(holds[name]), np.mean(gap_holds[name])) for name in holds}
+    print({name: tuple(f"{100 * share:.1f}" for share in both) for name, both in shares.items()})
+    return shares
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CLASSIFICATIONS)
+def test_intervals_of_classes_hold_the_true_value_95_times_in_100(case: str) -> None:
+    rows, share, skill = CLASSIFICATIONS[case]
+    metrics = named(*CLASSIFIED)
+    found = coverages(lambda rng, count: drawn(rng, count, share, skill), metrics, rows)
+    for name, (single, paired) in found.items():
+        assert 0.92 <= single <= 0.98, f"{name}: {single:.1%}"
+        assert 0.92 <= paired <= 0.98, f"difference of {name}: {paired:.1%}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", REGRESSIONS)
+def test_intervals_of_numbers_hold_the_true_value_95_times_in_100(case: str) -> None:
+    rows, noise, tail = REGRESSIONS[case]
+    metrics = list(REGRESSION_METRICS.values())
+    found = coverages(lambda rng, count: numbers(rng, count, noise, tail), metrics, rows)
+    for name, (single, paired) in found.items():
+        assert 0.92 <= single <= 0.98, f"{name}: {single:.1%}"
+        assert 0.92 <= paired <= 0.98, f"difference of {name}: {paired:.1%}"
