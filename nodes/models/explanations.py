@@ -20,6 +20,7 @@ from engine.errors import BadInput
 from engine.values import Table
 from nodes.models.encoder import MISSING, class_codes
 from nodes.models.model import FittedModel
+from nodes.models.regression import true_numbers
 
 if TYPE_CHECKING:
     from deepforest.importance import PermutationImportance
@@ -34,7 +35,8 @@ CLASS, BASE = "explained class", "base value"
 class Explanations:
     """Hold the explained class of each row, its base value and the contributions of the columns.
 
-    Base value and contributions (rows × columns) add up to the probability of the class.
+    Base value and contributions (rows × columns) add up to the probability of the class. Without
+    ``classes`` they add up to the predicted number.
     """
 
     columns: list[str]
@@ -49,21 +51,22 @@ class Explanations:
         rows = zip(
             self.explained.tolist(), self.base.tolist(), self.contributions.tolist(), strict=True
         )
-        return [
-            {
-                "class": self.classes[index],
-                "base": base,
-                "contributions": dict(zip(self.columns, values, strict=True)),
-            }
-            for index, base, values in rows
-        ]
+        found: list[dict[str, Any]] = []
+        for index, base, values in rows:
+            contributions = dict(zip(self.columns, values, strict=True))
+            found.append({"base": base, "contributions": contributions})
+            if self.classes:
+                found[-1] = {"class": self.classes[index], **found[-1]}
+        return found
 
     def beside(self, table: pa.Table) -> pa.Table:
         """Return a table with the explanations as further columns, which get names of their own."""
-        explained = pa.DictionaryArray.from_arrays(
-            pa.array(self.explained, pa.int32()), pa.array(self.classes, pa.string())
-        )
-        added = {CLASS: explained, BASE: pa.array(self.base)}
+        added: dict[str, Any] = {}
+        if self.classes:
+            added[CLASS] = pa.DictionaryArray.from_arrays(
+                pa.array(self.explained, pa.int32()), pa.array(self.classes, pa.string())
+            )
+        added[BASE] = pa.array(self.base)
         for name, values in zip(self.columns, self.contributions.T, strict=True):
             added[f"contribution of {name}"] = pa.array(np.ascontiguousarray(values))
         for name, column in added.items():
@@ -75,7 +78,7 @@ class Explanations:
 
 def rows_to_explain(model: FittedModel) -> int:
     """Return how many rows are explained at once, so that memory and waiting stay bounded."""
-    per_row = (model.encoder.width + 1) * len(model.classes)
+    per_row = (model.encoder.width + 1) * model.n_outputs
     return max(1, min(MOST_ROWS, VALUES_AT_ONCE // per_row))
 
 
@@ -103,14 +106,15 @@ def column_importance(
     model: FittedModel,
     table: Table,
     *,
-    scoring: str = "log_loss",
+    scoring: str | None = None,
     n_repeats: int = 5,
     threads: int = 1,
     random_state: int = 0,
 ) -> PermutationImportance:
     """Return how much the score of test rows drops when each column of the model is shuffled.
 
-    The columns are those of ``model.encoder.names``; rows without a class do not count. It needs
+    The columns are those of ``model.encoder.names``; rows without a target do not count. The metric
+    is ``log_loss``, or ``rmse`` for predicted numbers, unless ``scoring`` names another. It needs
     predictions only, so that every kind of model has it. Raise ``BadInput`` if the table has no
     target, does not fit the model, or if the metric is unknown or has no value for these rows.
     """
@@ -120,8 +124,13 @@ def column_importance(
     if table.target is None:
         raise BadInput("the table has no target; choose the column with the true classes")
     matrix = model.encoder.transform(table.data, model.precision)
-    truth = class_codes(table.labels(), model.classes)
-    known = truth != MISSING
+    if model.task == "regression":
+        truth = true_numbers(table).to_numpy(zero_copy_only=False).astype(float)
+        known, classes = ~np.isnan(truth), None
+    else:
+        truth = class_codes(table.labels(), model.classes)
+        known, classes = truth != MISSING, np.array(model.classes)
+    usual = "log_loss" if model.classes else "rmse"
     groups, start = [], 0
     for column in model.encoder.columns:
         stop = start + column.width(model.encoder.form)
@@ -132,7 +141,7 @@ def column_importance(
             lambda rows: model.predict_matrix(rows, threads),
             matrix[known],
             truth[known],
-            resolve_metric(scoring, np.array(model.classes)),
+            resolve_metric(scoring or usual, classes),
             groups=groups,
             n_repeats=n_repeats,
             random_state=random_state,
