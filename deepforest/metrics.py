@@ -179,6 +179,22 @@ METRIC_INFO: Mapping[str, MetricInfo] = {
     "recall_at_1_in_10000": _recall_info(1 / 10_000),
     "recall_at_1_in_1000": _recall_info(1 / 1_000),
     "recall_at_1_in_100": _recall_info(1 / 100),
+    "rmse": MetricInfo(
+        "RMSE",
+        "Root of the mean squared error, in the unit of the target; large errors count most. "
+        "Lower is better, 0 is perfect.",
+        greater_is_better=False,
+    ),
+    "mae": MetricInfo(
+        "MAE",
+        "Mean absolute error, in the unit of the target. Lower is better, 0 is perfect.",
+        greater_is_better=False,
+    ),
+    "r2": MetricInfo(
+        "R²",
+        "Share of the target's variance that is predicted. 1 is perfect, 0 is as good as always "
+        "predicting the mean of these rows.",
+    ),
     "threshold": MetricInfo("Threshold", "Probability from which a row counts as positive for F1."),
 }
 """The figures of an evaluation, the most important first."""
@@ -250,7 +266,7 @@ def headline_metric(figures: Mapping[str, Any]) -> str | None:
     """Return the name of an evaluation's most important metric."""
     # For two classes AUC, which does not depend on a threshold.
     order = ("auc", "accuracy") if figures.get("positive") is not None else ("accuracy", "auc")
-    return next((name for name in order if figures.get(name) is not None), None)
+    return next((name for name in (*order, "rmse") if figures.get(name) is not None), None)
 
 
 class Curve(NamedTuple):

@@ -2,6 +2,7 @@
 
 - ``PRESETS``  name → title, description, kind of cascade and its params
 - ``preset``   a cascade with these params, not yet fitted
+- ``regression_preset``  the same for numbers, where the paper's method has a meaning for them
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ._base import BaseCascadeClassifier
-from .cascade import MART_CLASSES, CascadeForestClassifier
+from .cascade import MART_CLASSES, CascadeForestClassifier, CascadeForestRegressor
 from .margin_forest import MarginForestClassifier
 from .screening import ScreenedForestClassifier
 
@@ -141,3 +142,19 @@ def preset(name: str, **changes: Any) -> BaseCascadeClassifier:
     if name not in PRESETS:
         raise ValueError(f"unknown preset {name!r}; use one of {', '.join(PRESETS)}")
     return PRESETS[name].kind(**{**PRESETS[name].params, **changes})
+
+
+def regression_preset(name: str, **changes: Any) -> CascadeForestRegressor:
+    """Return the cascade of that name for numbers, with ``changes`` to its params.
+
+    RMSE decides when growth stops. Raise ``ValueError`` for an unknown name, and for mdDF and
+    confidence screening: margins and confidence are defined for classes only.
+    """
+    if name not in PRESETS:
+        raise ValueError(f"unknown preset {name!r}; use one of {', '.join(PRESETS)}")
+    chosen = PRESETS[name]
+    if chosen.kind is not CascadeForestClassifier:
+        known = [each for each in PRESETS if PRESETS[each].kind is CascadeForestClassifier]
+        raise ValueError(f"the preset {name!r} is for classes; use one of {', '.join(known)}")
+    params = {key: value for key, value in chosen.params.items() if key != "scoring"}
+    return CascadeForestRegressor(**{**params, **changes})

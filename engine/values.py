@@ -178,10 +178,12 @@ class ThresholdDecision:
 class Predictions:
     """Hold class probabilities (rows × classes), and the true classes where they are known.
 
-    ``truth`` has one value per row, null where the class of the row is not known.
+    ``truth`` has one value per row, null where the class of the row is not known. Predictions of a
+    number have no classes; ``values`` are the numbers, and ``truth`` holds numbers, too.
     """
 
     probabilities: np.ndarray
+    """Of a number: one column, the number of each row."""
     classes: list[str]
     model: str
     """Title of the model for reports and leaderboards."""
@@ -197,6 +199,15 @@ class Predictions:
 
     FILE: ClassVar = "predictions.arrow"
     TRUTH: ClassVar = "truth"
+    VALUE: ClassVar = "predicted value"
+
+    @property
+    def values(self) -> np.ndarray | None:
+        """Return the predicted number of each row; None if classes are predicted."""
+        if self.classes:
+            return None
+        values: np.ndarray = self.probabilities[:, 0]
+        return values
 
     @property
     def predicted(self) -> np.ndarray:
@@ -206,15 +217,24 @@ class Predictions:
     def to_arrow(self) -> pa.Table:
         """Return one table: carried columns, prediction, one probability per class, truth.
 
-        A carried column whose name is taken is renamed, so that all names differ.
+        A number has no probabilities. A carried column whose name is taken is renamed, so that all
+        names differ.
         """
         import pyarrow as pa
 
+        if self.values is not None:
+            return self._beside_carried({self.VALUE: pa.array(self.values)})
         predicted = pa.array(self.predicted, pa.int32())
         classes = pa.array(self.classes, pa.string())
         columns = {"prediction": pa.DictionaryArray.from_arrays(predicted, classes)}
         for index, name in enumerate(self.classes):
             columns[f"p({name})"] = pa.array(self.probabilities[:, index])
+        return self._beside_carried(columns)
+
+    def _beside_carried(self, columns: dict[str, Any]) -> pa.Table:
+        """Return the carried columns, the columns of predictions, and the truth if it is known."""
+        import pyarrow as pa
+
         if self.truth is not None:
             columns[self.TRUTH] = self.truth
         if self.carried is None:
@@ -248,7 +268,9 @@ class Predictions:
         # The order of ``to_arrow``: carried columns, prediction, probabilities, perhaps truth.
         start = carried + 1
         end = start + len(classes)
-        probabilities = np.column_stack([data.column(at).to_numpy() for at in range(start, end)])
+        # A number has no probabilities; the prediction itself is the only column.
+        outputs = range(start, end) if classes else [carried]
+        probabilities = np.column_stack([data.column(at).to_numpy() for at in outputs])
         truth = data.column(end).combine_chunks() if data.num_columns > end else None
         carried_columns = data.select(range(carried)) if carried else None
         # Predictions of earlier versions have no digests.

@@ -38,12 +38,16 @@ MetricName = Literal[
     "recall_at_1_in_10000",
     "recall_at_1_in_1000",
     "recall_at_1_in_100",
+    "rmse",
+    "mae",
+    "r2",
 ]
 Detail = Annotated[str, Field(pattern=r"^[^.=]+\.[^=]+=", max_length=1_000)]
 TITLES = "*"
 """Stands for the node where a detail gives the title of a column."""
-FALLBACKS = ("auc", "accuracy")
-"""Tried in turn if no evaluation has the requested measure; accuracy always has a value."""
+FALLBACKS = ("auc", "accuracy", "rmse")
+"""Tried in turn if no evaluation has the requested measure; accuracy always has a value for
+classes, and RMSE for numbers."""
 
 
 class CompareParams(NodeParams):
@@ -128,6 +132,12 @@ def _check_kinds(reports: list[Report]) -> None:
                 f"'{report.title}' is a {report.kind} report, and only evaluations can be "
                 "compared; connect the output of an Evaluate node"
             )
+    tasks = {report.data.get("task", "classification") for report in reports}
+    if len(tasks) > 1:
+        raise BadInput(
+            "some evaluations are of predicted classes and others of predicted numbers, which "
+            "have no metric in common; compare them in two Compare nodes"
+        )
 
 
 def _usable_metric(reports: list[Report], requested: str) -> str:

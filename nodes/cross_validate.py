@@ -23,9 +23,10 @@ from engine.export_python import Snippet, Variables, changed_params, statement
 from engine.node_types import Columns, NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.text import listed
 from engine.values import Report, Table
-from nodes.data.columns import check_learnable
+from nodes.data.columns import check_learnable, task_of
 from nodes.data.row_identity import column_digests, row_digests
 from nodes.evaluate import EvaluateParams, evaluation
+from nodes.models import regression
 from nodes.models.model import FittedModel, load_model
 from nodes.models.training import FoldsBy, fold_column, groups_and_times, labelled
 from nodes.models.uncertainty import margin_of_folds, within_limits
@@ -103,20 +104,23 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: CrossValidateParams) -
     model = load_model(inputs["model"].path)
     table, y, classes = labelled(inputs["table"], ctx.log)
     folds = _folds(table, y, params, ctx)
-    _check_classes(folds, y, classes)
+    settings = EvaluateParams(name="", positive=params.positive, threshold=None)
+    if classes:
+        _check_classes(folds, y, classes)
+    else:
+        regression.check_settings(settings)
     probabilities = _out_of_fold(ctx, model, table, folds, classes)
     rows, reports = [], []
-    settings = EvaluateParams(name="", positive=params.positive, threshold=None)
     for fold in folds:
         truth = y[fold.held_out]
-        report = evaluation("", truth, probabilities[fold.path], classes, settings)
+        report = _evaluated("", truth, probabilities[fold.path], classes, settings)
         reports.append(report)
         figures = {name: report.headline[name] for name in _figures([report])}
         rows.append({"repeat": fold.repeat, "fold": fold.number, "rows": len(truth)} | figures)
     name = ctx.branch.title(params.name) if ctx.branch else params.name or model.title
     # Each row once: the folds of the first repeat.
     first = [fold for fold in folds if fold.repeat == 1]
-    together = evaluation(
+    together = _evaluated(
         name,
         _joined([y[fold.held_out] for fold in first]),
         _joined([probabilities[fold.path] for fold in first]),
@@ -136,18 +140,37 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: CrossValidateParams) -
     return {"report": replace(together, headline=headline, data=data)}
 
 
+def _evaluated(
+    name: str, truth: np.ndarray, output: np.ndarray, classes: list[str], params: EvaluateParams
+) -> Report:
+    """Return the evaluation of class probabilities, or of predicted numbers."""
+    if not classes:
+        return regression.evaluation(name, truth, output[:, 0])
+    return evaluation(name, truth, output, classes, params)
+
+
 def _folds(
     table: Table, y: np.ndarray, params: CrossValidateParams, ctx: NodeContext
 ) -> list[Fold]:
     """Divide the rows; raise ``BadInput`` if there are too few rows, groups or times."""
     import numpy as np
-    from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, TimeSeriesSplit
+    from sklearn.model_selection import (
+        GroupKFold,
+        KFold,
+        StratifiedGroupKFold,
+        StratifiedKFold,
+        TimeSeriesSplit,
+    )
 
     groups, times = groups_and_times(table, params.folds_by, ctx.log)
-    # Rows are held out in proportion to the classes, so a class needs as many rows as folds.
-    units, what = int(np.bincount(y).max()), "rows of a class"
+    units, what = len(y), "rows"
     if groups is not None:
-        units, what = min(units, len(np.unique(groups))), "groups, and rows of a class"
+        units, what = len(np.unique(groups)), "groups"
+    is_class = y.dtype.kind != "f"
+    if is_class:
+        # Rows are held out in proportion to the classes, so a class needs as many rows as folds.
+        units = min(units, int(np.bincount(y).max()))
+        what = "rows of a class" if groups is None else "groups, and rows of a class"
     if times is not None:
         units, what = len(y), "rows"
     needed = params.folds + (1 if times is not None else 0)
@@ -164,7 +187,9 @@ def _folds(
             Fold(1, number, np.sort(order[train]), np.sort(order[held_out]))
             for number, (train, held_out) in enumerate(parts, start=1)
         ]
-    kind = StratifiedKFold if groups is None else StratifiedGroupKFold
+    kind: Any = StratifiedKFold if groups is None else StratifiedGroupKFold
+    if not is_class:
+        kind = KFold if groups is None else GroupKFold
     folds: list[Fold] = []
     for repeat in range(1, params.repeats + 1):
         divide = kind(params.folds, shuffle=True, random_state=params.seed + repeat - 1)
@@ -256,8 +281,10 @@ def _probabilities(
     folder.mkdir(exist_ok=True)
     trained = _trained(replace(quiet, checkpoint=folder), model, _rows(table, fold.train))
     block = trained.predict_proba(_rows(table, fold.held_out))
-    probabilities = np.zeros((len(block), len(classes)))
-    probabilities[:, [classes.index(name) for name in trained.classes]] = block
+    probabilities = block
+    if classes:
+        probabilities = np.zeros((len(block), len(classes)))
+        probabilities[:, [classes.index(name) for name in trained.classes]] = block
     _write(stored, probabilities)
     ctx.subtask(fold.path, "done", time.perf_counter() - began)
     return probabilities
@@ -335,6 +362,8 @@ def columns(
     table = inputs.get("table")
     if table is not None:
         fold_column(table, params.folds_by)
+        if task_of(table) == "regression":
+            regression.check_settings(params)
     return check_learnable(inputs, params)
 
 

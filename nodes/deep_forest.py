@@ -17,6 +17,7 @@ from pydantic import Field, model_validator
 from engine.errors import BadInput
 from engine.export_python import Expression, Snippet, Variables, statement
 from engine.node_types import NodeContext, NodeParams, SubtaskState, form_hint
+from nodes.data.columns import Task
 from nodes.models.kinds import Encoding, ModelKind
 from nodes.models.metric_titles import metric_titles
 from nodes.models.training import (
@@ -74,7 +75,12 @@ GrowthMetric = Literal[
     "recall_at_rate",
     "recall_at_1_in_1000",
     "recall_at_1_in_10000",
+    "rmse",
+    "mae",
+    "r2",
 ]
+OF_NUMBERS = ("rmse", "mae", "r2")
+"""Metrics for growth if a number is predicted."""
 SCORING = {
     "recall_at_1_in_1000": "recall_at_rate(0.001)",
     "recall_at_1_in_10000": "recall_at_rate(0.0001)",
@@ -347,6 +353,39 @@ def build(params: DeepForestParams) -> BaseEstimator:
     return preset(params.preset, **values, random_state=params.seed)
 
 
+def build_regressor(params: DeepForestParams) -> BaseEstimator:
+    """Return an unfitted cascade that predicts numbers."""
+    from deepforest import MartSelector
+    from deepforest.presets import regression_preset
+
+    check_task(params, "regression")
+    values = cascade_params(params)
+    if params.select_features is not None:
+        values["selector"] = MartSelector(params.select_features, target="numbers")
+    return regression_preset(params.preset, **values, random_state=params.seed)
+
+
+def check_task(params: DeepForestParams, task: Task) -> None:
+    """Raise ``BadInput`` for a preset or a metric that does not suit classes or numbers."""
+    if task == "regression" and params.preset.startswith(("mddf", "gcforest_cs")):
+        raise BadInput(
+            f"the target is a number, and the preset {PRESET_TITLES[params.preset]} is for "
+            "classes; choose another preset",
+            field="preset",
+        )
+    if params.metric is None or (params.metric in OF_NUMBERS) == (task == "regression"):
+        return
+    title = metric_titles(GrowthMetric)[params.metric]
+    kind, others = "a class", "AUC, accuracy or log loss"
+    if task == "regression":
+        kind, others = "a number", "RMSE, MAE or R²"
+    raise BadInput(
+        f"the target is {kind}, and {title} cannot be computed for it; set Metric for growth to "
+        f"{others}, or leave it empty",
+        field="metric",
+    )
+
+
 def fit(ctx: NodeContext, rows: TrainingRows, cascade: Any) -> None:
     """Grow the cascade, with checkpoints, progress and cancellation.
 
@@ -357,12 +396,10 @@ def fit(ctx: NodeContext, rows: TrainingRows, cascade: Any) -> None:
     from deepforest.records import depth_sentence
 
     _compile_kernels_for(ctx, rows, cascade)
-    cascade.set_params(
+    cascade.set_params(categorical_features=rows.categorical, n_jobs=ctx.threads)
+    if rows.classes:
         # Apart from the row weights, which count in the scores of the layers, too.
-        class_weight=rows.class_weight,
-        categorical_features=rows.categorical,
-        n_jobs=ctx.threads,
-    )
+        cascade.set_params(class_weight=rows.class_weight)
     try:
         cascade.fit(
             rows.matrix,
@@ -503,13 +540,17 @@ class FitProgress:
 
 def python(params: DeepForestParams, names: Variables) -> Snippet:
     """Return the node as lines of a Python script that uses the library directly."""
-    values, imports = cascade_params(params), ["from deepforest import preset"]
+    values = cascade_params(params)
+    imports = ["from deepforest import preset", "from deepforest.presets import regression_preset"]
     if params.select_features is not None:
-        values["selector"] = Expression(f"MartSelector({params.select_features})")
         imports.append("from deepforest import MartSelector")
 
     def lines(rows: Expression, cascade: Expression) -> list[str]:
         """Return the lines that create and fit the cascade."""
+        if params.select_features is not None:
+            target = f'"classes" if {rows}.classes else "numbers"'
+            selector = f"MartSelector({params.select_features}, target={target})"
+            values["selector"] = Expression(selector)
         if params.class_weights != "none":
             values["class_weight"] = Expression(f"{rows}.class_weight")
         others = {
@@ -524,8 +565,10 @@ def python(params: DeepForestParams, names: Variables) -> Snippet:
             more.append("times")
         if "validation" in names.inputs:
             more.append("validation")
+        kind = names.local("cascade_of")
         return [
-            *statement(cascade, "preset", params.preset, **values, **others),
+            f"{kind} = preset if {rows}.classes else regression_preset",
+            *statement(cascade, str(kind), params.preset, **values, **others),
             *fit_statement(cascade, rows, weights="row_weights", others=more),
         ]
 
@@ -543,9 +586,11 @@ def save(cascade: Any, folder: Path) -> dict[str, Any]:
 
 def load(folder: Path, data: Mapping[str, Any]) -> BaseEstimator:
     """Read a cascade; raise ``ValueError`` if its class is not one of the presets' classes."""
+    from deepforest import CascadeForestRegressor
     from deepforest.presets import PRESETS
 
-    classes = {preset.kind.__name__: preset.kind for preset in PRESETS.values()}
+    classes: dict[str, Any] = {each.kind.__name__: each.kind for each in PRESETS.values()}
+    classes[CascadeForestRegressor.__name__] = CascadeForestRegressor
     if data["class"] not in classes:
         raise ValueError(f"the cascade '{data['class']}' is unknown")
     cascade: BaseEstimator = classes[data["class"]].load(folder)
@@ -563,7 +608,9 @@ KIND = ModelKind(
         "CascadeForestClassifier",
         "MarginForestClassifier",
         "ScreenedForestClassifier",
+        "CascadeForestRegressor",
     ),
+    build_regressor=build_regressor,
 )
 NODE = training_node(
     KIND,
@@ -574,4 +621,5 @@ NODE = training_node(
     fit=fit,
     python=python,
     imports=("lightgbm", "deepforest.presets"),
+    check_task=check_task,
 )

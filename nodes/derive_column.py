@@ -16,7 +16,7 @@ from engine.errors import BadInput
 from engine.export_python import step_call
 from engine.node_types import Column, Columns, NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.values import Table
-from nodes.data.columns import table_with_roles
+from nodes.data.columns import TASK_TITLES, Task, kind_of_target, table_with_roles
 from nodes.data.queries import IMPORTS, MAX_QUERY, converted, expression_kind, run_expression
 
 
@@ -43,6 +43,12 @@ class DeriveColumnParams(NodeParams):
         title="Used as",
         description="A new target replaces the one that the table has, which is then ignored.",
         json_schema_extra=form_hint(words={"feature": "feature", "target": "target"}),
+    )
+    task: Task = Field(
+        "classification",
+        title="Predict the target as",
+        description="Whether the new target is a class or a number.",
+        json_schema_extra=form_hint(words=TASK_TITLES, when={"role": "target"}),
     )
     replaces: bool = Field(
         False,
@@ -84,7 +90,7 @@ def with_derived(columns: Columns, params: DeriveColumnParams, *, running: bool)
     derived = Column(params.name, kind, params.role)
     if params.role == "target":
         # As a feature, the former target could give the new one away.
-        derived = replace(derived, kind="category")
+        derived = replace(derived, kind=kind_of_target(derived, params.task))
         columns = tuple(_without_target(column) for column in columns)
     if taken is None:
         return (*columns, derived)

@@ -24,8 +24,9 @@ from engine.export_python import Snippet, Variables, changed_params, statement
 from engine.node_types import Columns, NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.text import listed
 from engine.values import Costs, Predictions, Report, ThresholdDecision
-from nodes.data.columns import HOW_TO_TARGET
+from nodes.data.columns import HOW_TO_TARGET, task_of
 from nodes.data.row_identity import row_digests
+from nodes.models import regression
 from nodes.models.uncertainty import evaluated_groups, intervals_of
 
 if TYPE_CHECKING:
@@ -75,6 +76,8 @@ class EvaluateParams(NodeParams):
 def run(ctx: NodeContext, inputs: dict[str, Any], params: EvaluateParams) -> dict[str, Any]:
     """Evaluate the rows whose class is known; raise ``BadInput`` without such rows."""
     predictions: Predictions = inputs["predictions"]
+    if not predictions.classes:
+        return {"report": _of_numbers(ctx, predictions, params)}
     truth, probabilities = rows_with_truth(predictions)
     name = ctx.branch.title(params.name) if ctx.branch else params.name or predictions.model
     report = evaluation(
@@ -93,6 +96,18 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: EvaluateParams) -> dic
     groups = evaluated_groups(predictions)
     known = intervals_of(report.headline, truth, probabilities, ranked=ranked, groups=groups)
     return {"report": replace(report, data={**report.data, "test_rows": test_rows, **known})}
+
+
+def _of_numbers(ctx: NodeContext, predictions: Predictions, params: EvaluateParams) -> Report:
+    """Return the evaluation of predicted numbers."""
+    regression.check_settings(params)
+    truth, predicted = regression.rows_with_truth(predictions)
+    name = ctx.branch.title(params.name) if ctx.branch else params.name or predictions.model
+    report = regression.evaluation(name, truth, predicted)
+    test_rows = row_digests(truth, [], predictions.columns)
+    groups = evaluated_groups(predictions)
+    known = intervals_of(report.headline, truth, predicted, groups=groups)
+    return replace(report, data={**report.data, "test_rows": test_rows, **known})
 
 
 def evaluation(
@@ -135,6 +150,8 @@ def columns(
         raise BadInput(
             f"the scored table has no target to compare the predictions with; {HOW_TO_TARGET}"
         )
+    if scored is not None and task_of(scored) == "regression":
+        regression.check_settings(params)
     return {}
 
 
@@ -442,7 +459,7 @@ NODE = NodeType(
     title="Evaluate",
     category="Evaluate",
     summary="Compares predictions with the known classes: accuracy, AUC, F1, KS, recall at "
-    "interrupt rates, curves.",
+    "interrupt rates, curves; predicted numbers with the known ones: RMSE, MAE, R².",
     version=3,
     params=EvaluateParams,
     run=run,

@@ -21,6 +21,7 @@ KIND = replace(
     name="extra-trees",
     title="Extra trees",
     build=partial(random_forest.build, **DIFFERENT),
+    build_regressor=partial(random_forest.build_regressor, **DIFFERENT),
     estimator_params={"splitter": "random"},
 )
 NODE = training_node(

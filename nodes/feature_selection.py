@@ -55,14 +55,14 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: FeatureSelectionParams
     from nodes.models.encoder import TableEncoder
 
     table: Table = inputs["table"]
-    known, y, _ = labelled(table, ctx.log)
+    known, y, classes = labelled(table, ctx.log)
     encoder = TableEncoder.fit(known, "codes", ctx.log)
     ctx.progress(0.1, f"boosting on {len(encoder.names):,} features")
     selector = MartSelector(
         params.columns,
         share=None if params.columns else params.share,
         n_estimators=params.trees,
-        target="classes",
+        target="classes" if classes else "numbers",
         categorical_features=encoder.categorical,
         n_jobs=ctx.threads,
         random_state=params.seed,
@@ -109,7 +109,7 @@ def python(params: FeatureSelectionParams, names: Variables) -> Snippet:
     )
     others = {
         "n_estimators": params.trees,
-        "target": "classes",
+        "target": Expression(f'"classes" if {rows}.classes else "numbers"'),
         "categorical_features": Expression(f"{rows}.categorical"),
         "n_jobs": -1,
         "random_state": params.seed,

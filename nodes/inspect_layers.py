@@ -14,8 +14,9 @@ from pydantic import Field
 
 from engine.errors import BadInput
 from engine.export_python import step_call
-from engine.node_types import NodeContext, NodeParams, NodeType, Port, form_hint
+from engine.node_types import Columns, NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.values import Table
+from nodes.data.columns import task_of
 from nodes.models.model import FittedModel, describe_model, load_model
 
 if TYPE_CHECKING:
@@ -34,6 +35,12 @@ INPUT_COLUMNS = 50
 """Most columns of the input that are stored; of more columns, the principal components are."""
 INPUT_LIMIT = 3.0
 """Standard deviations at which values of the input are cut."""
+
+
+NUMBERS = (
+    "the deep forest predicts a number, and this view follows classes from layer to layer; open "
+    "the result of the Deep forest node to see its RMSE by layer"
+)
 
 
 class InspectLayersParams(NodeParams):
@@ -138,6 +145,8 @@ def _deep_forest(folder: Path) -> FittedModel:
             f"the model is a {data['title']}, which has no layers; connect the model of a Deep "
             "forest node, and use Evaluate for other models"
         )
+    if not data["classes"]:
+        raise BadInput(NUMBERS)
     return load_model(folder)
 
 
@@ -358,6 +367,16 @@ def _flow(layer: int, statistics: LayerStatistics) -> Mapping[str, Any]:
     }
 
 
+def columns(
+    inputs: Mapping[str, Columns | None], params: InspectLayersParams
+) -> dict[str, Columns | None]:
+    """Raise ``BadInput`` if it is known that the target is a number; return no columns."""
+    table = inputs.get("table")
+    if table is not None and task_of(table) == "regression":
+        raise BadInput(NUMBERS)
+    return {}
+
+
 NODE = NodeType(
     name="inspect-layers",
     title="Inspect layers",
@@ -370,6 +389,7 @@ NODE = NodeType(
     python=step_call("nodes.steps.inspect_layers"),
     inputs=(Port("model", "model", "Deep forest"), Port("table", "table", "Rows to inspect")),
     outputs=(Port("layers", "layers", "Layers"),),
+    output_columns=columns,
     imports=(
         "numpy",
         "nodes.inspection.layers",

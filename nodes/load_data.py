@@ -28,7 +28,7 @@ from engine.node_types import (
 from engine.values import Table
 from engine.workspace import Files
 from nodes.data import excel, formats
-from nodes.data.columns import KIND_TITLES
+from nodes.data.columns import KIND_TITLES, TASK_TITLES, Task
 from nodes.data.formats import FileFormat
 from nodes.data.locations import DATABASES, address_problem, locate, version_of
 from nodes.data.samples import sample_columns, sample_name, sample_titles, source_title
@@ -100,10 +100,17 @@ class LoadDataParams(NodeParams):
     target: str | None = Field(
         None,
         title="Target",
-        description="The column with the classes to predict. Leave it empty for a table that is "
-        "only used for predictions; a sample then keeps its own target.",
+        description="The column to predict. Leave it empty for a table that is only used for "
+        "predictions; a sample then keeps its own target.",
         min_length=1,
         json_schema_extra=form_hint(choose="column"),
+    )
+    task: Task | None = Field(
+        None,
+        title="Predict the target as",
+        description="Whether the target is a class, such as yes or no, or a number, such as a "
+        "price. Empty: a class, and for the target of a sample what it is.",
+        json_schema_extra=form_hint(words=TASK_TITLES),
     )
     roles: dict[str, Literal["feature", "id", "group", "time", "weight", "ignore"]] = Field(
         default_factory=dict,
@@ -268,7 +275,10 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: LoadDataParams) -> dic
 
 
 def preview_params(
-    source: str, file_format: FileFormat, target: str | None = None
+    source: str,
+    file_format: FileFormat,
+    target: str | None = None,
+    task: Task | None = None,
 ) -> LoadDataParams:
     """Return the settings for a preview of a file.
 
@@ -279,6 +289,7 @@ def preview_params(
     settings = {
         "source": source,
         "target": target,
+        "task": task,
         "missing_target": "drop",
         "empty_columns": "drop",
     }

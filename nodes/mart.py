@@ -21,11 +21,13 @@ from nodes.models.training import (
 )
 
 if TYPE_CHECKING:
-    from nodes.models.estimators import BoostedTrees
+    from nodes.models.estimators import BoostedRegressionTrees, BoostedTrees
 
 EARLY_STOPPING = 20
 """As in ``nodes.models.estimators``, which takes a moment to load; a test compares them."""
 TREES_FILE = "mart.txt"
+REGRESSION_LINE = "\nobjective=regression\n"
+"""Line of LightGBM's text by which trees for numbers are known."""
 
 
 class MartParams(NodeParams):
@@ -36,8 +38,9 @@ class MartParams(NodeParams):
         ge=1,
         le=10_000,
         title="Trees",
-        description="Rounds of boosting; each adds one tree per class (one for two classes). With "
-        "validation rows, training may end earlier, and the best number of rounds is kept.",
+        description="Rounds of boosting; each adds one tree per class (one for two classes, or for "
+        "a number). With validation rows, training may end earlier, and the best number of rounds "
+        "is kept.",
     )
     learning_rate: float = Field(
         0.1,
@@ -74,15 +77,27 @@ def build(params: MartParams) -> BoostedTrees:
     """Return unfitted boosted trees with the node's parameters."""
     from nodes.models.estimators import BoostedTrees
 
-    return BoostedTrees(
-        params.trees,
-        learning_rate=params.learning_rate,
-        num_leaves=params.leaves,
-        min_child_samples=params.min_rows,
-        colsample_bytree=params.column_share,
-        subsample=params.row_share,
-        random_state=params.seed,
-    )
+    return BoostedTrees(**_settings(params))
+
+
+def build_regressor(params: MartParams) -> BoostedRegressionTrees:
+    """Return unfitted boosted trees that predict numbers."""
+    from nodes.models.estimators import BoostedRegressionTrees
+
+    return BoostedRegressionTrees(**_settings(params))
+
+
+def _settings(params: MartParams) -> dict[str, Any]:
+    """Return the arguments of the estimator."""
+    return {
+        "n_estimators": params.trees,
+        "learning_rate": params.learning_rate,
+        "num_leaves": params.leaves,
+        "min_child_samples": params.min_rows,
+        "colsample_bytree": params.column_share,
+        "subsample": params.row_share,
+        "random_state": params.seed,
+    }
 
 
 def fit(ctx: NodeContext, rows: TrainingRows, mart: Any) -> None:
@@ -119,10 +134,9 @@ def python(params: MartParams, names: Variables) -> Snippet:
 
     def lines(rows: Expression, booster: Expression) -> list[str]:
         """Return the lines that make the data set and train the booster."""
-        two = f"len({rows}.classes) == 2"
         values = {
-            "objective": Expression(f'"binary" if {two} else "multiclass"'),
-            "num_class": Expression(f"1 if {two} else len({rows}.classes)"),
+            "objective": Expression(f"{rows}.objective"),
+            "num_class": Expression(f"{rows}.num_class"),
             "learning_rate": params.learning_rate,
             "num_leaves": params.leaves,
             "min_data_in_leaf": params.min_rows,
@@ -168,17 +182,20 @@ def save(estimator: Any, folder: Path) -> dict[str, Any]:
     booster = getattr(estimator, "booster_", estimator)
     text = trees_only(booster.model_to_string())
     (folder / TREES_FILE).write_text(text, encoding="utf-8", newline="\n")
-    return {}
+    return {"task": "regression"} if REGRESSION_LINE in text else {}
 
 
-def load(folder: Path, data: Mapping[str, Any]) -> BoostedTrees:
+def load(folder: Path, data: Mapping[str, Any]) -> BoostedTrees | BoostedRegressionTrees:
     """Read the trees; raise ``ValueError`` if their text is damaged."""
     from deepforest.lightgbm_text import check_text, trees_only
-    from nodes.models.estimators import BoostedTrees
+    from nodes.models.estimators import BoostedRegressionTrees, BoostedTrees
 
     text = trees_only((folder / TREES_FILE).read_text(encoding="utf-8"))
+    is_regression = data.get("task") == "regression"
     # LightGBM trusts the text. A wrong number in it could crash the process.
-    check_text(text)
+    check_text(text, regression=is_regression)
+    if is_regression:
+        return BoostedRegressionTrees().read_text(text)
     return BoostedTrees().read_text(text)
 
 
@@ -189,7 +206,14 @@ KIND = ModelKind(
     build=build,
     save=save,
     load=load,
-    estimators=("BoostedTrees", "LGBMClassifier", "Booster"),
+    estimators=(
+        "BoostedTrees",
+        "BoostedRegressionTrees",
+        "LGBMClassifier",
+        "LGBMRegressor",
+        "Booster",
+    ),
+    build_regressor=build_regressor,
 )
 NODE = training_node(
     KIND,

@@ -1,7 +1,7 @@
-"""Apply a model to a table: the predicted class and the probability of each class for every row.
+"""Apply a model to a table: the prediction of every row.
 
-The predicted class is the most probable one, or that of the threshold which *Choose threshold*
-saved with the model.
+For classes it is the probability of each class, and the most probable class, or that of the
+threshold which *Choose threshold* saved with the model. For numbers it is the predicted value.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def scored(
     model, or if its target holds a class that the model does not have.
     """
     carried = _carried(table, [*keep, *_amounts(model, table)])
-    truth = None if table.target is None else _truth(table, model.classes)
+    truth = None if table.target is None else _truth(table, model)
     probabilities = model.predict_proba(table, threads, progress)
     columns = {} if truth is None else column_digests(table.data)
     group = next((column.name for column in table.columns if column.role == "group"), None)
@@ -97,12 +97,19 @@ def _check_kept(keep: Sequence[str], names: Sequence[str]) -> None:
         require_column(name, names, field="keep")
 
 
-def _truth(table: Table, classes: list[str]) -> pa.Array:
-    """Return the target with the model's class names; missing where the table has no value."""
+def _truth(table: Table, model: FittedModel) -> pa.Array:
+    """Return the target with the model's class names, or as numbers; missing where it is missing.
+
+    Raise ``BadInput`` if the model predicts a number and the target is a class.
+    """
     import pyarrow as pa
 
     from nodes.models.encoder import MISSING, class_codes
+    from nodes.models.regression import true_numbers
 
+    classes = model.classes
+    if model.task == "regression":
+        return true_numbers(table)
     codes = class_codes(table.labels(), classes)
     return pa.DictionaryArray.from_arrays(
         pa.array(codes, mask=codes == MISSING), pa.array(classes, pa.string())
@@ -122,7 +129,8 @@ NODE = NodeType(
     name="predict",
     title="Predict",
     category="Predict",
-    summary="Applies a model to a table: the probability of each class for every row.",
+    summary="Applies a model to a table: for every row the probability of each class, or the "
+    "predicted number.",
     version=1,
     params=PredictParams,
     run=run,

@@ -61,14 +61,25 @@ def build(params: ForestParams, **settings: Any) -> BaseEstimator:
     """Return an unfitted forest; ``settings`` say how it differs from a random forest."""
     from deepforest import HistForestClassifier
 
-    return HistForestClassifier(
-        params.trees,
-        max_depth=params.max_depth,
-        min_samples_leaf=params.min_leaf,
-        max_features=None if params.max_features == "all" else params.max_features,
-        random_state=params.seed,
-        **settings,
-    )
+    return HistForestClassifier(**_arguments(params), **settings)
+
+
+def build_regressor(params: ForestParams, **settings: Any) -> BaseEstimator:
+    """Return an unfitted forest that predicts numbers, with the same parameters."""
+    from deepforest import HistForestRegressor
+
+    return HistForestRegressor(**_arguments(params), **settings)
+
+
+def _arguments(params: ForestParams) -> dict[str, Any]:
+    """Return the parameters with the names of the library."""
+    return {
+        "n_estimators": params.trees,
+        "max_depth": params.max_depth,
+        "min_samples_leaf": params.min_leaf,
+        "max_features": None if params.max_features == "all" else params.max_features,
+        "random_state": params.seed,
+    }
 
 
 def fit(ctx: NodeContext, rows: TrainingRows, forest: Any) -> None:
@@ -111,14 +122,15 @@ def python(params: ForestParams, names: Variables, **settings: Any) -> Snippet:
             "random_state": params.seed,
             "n_jobs": -1,
         }
+        kind = names.local("Forest")
         return [
-            *statement(forest, "HistForestClassifier", params.trees, **arguments),
+            f"{kind} = HistForestClassifier if {rows}.classes else HistForestRegressor",
+            *statement(forest, str(kind), params.trees, **arguments),
             *fit_statement(forest, rows),
         ]
 
-    return training_script(
-        params, names, "forest", lines, ["from deepforest import HistForestClassifier"]
-    )
+    imports = ["from deepforest import HistForestClassifier, HistForestRegressor"]
+    return training_script(params, names, "forest", lines, imports)
 
 
 def save(forest: Any, folder: Path) -> dict[str, Any]:
@@ -129,7 +141,7 @@ def save(forest: Any, folder: Path) -> dict[str, Any]:
         return {"columns": forest.n_features, "classes": forest.n_classes}
     # The number of threads is not part of a model: the same training gives the same bytes.
     copy(forest).set_params(n_jobs=None).save(folder)
-    return {}
+    return {} if hasattr(forest, "classes_") else {"task": "regression"}
 
 
 def load(folder: Path, data: Mapping[str, Any]) -> BaseEstimator:
@@ -137,8 +149,10 @@ def load(folder: Path, data: Mapping[str, Any]) -> BaseEstimator:
     # Only version 1 saved the number of columns.
     if "columns" in data:
         return _load_stored_forest(folder, data)
-    from deepforest import HistForestClassifier
+    from deepforest import HistForestClassifier, HistForestRegressor
 
+    if data.get("task") == "regression":
+        return HistForestRegressor.load(folder)
     return HistForestClassifier.load(folder)
 
 
@@ -162,8 +176,9 @@ KIND = ModelKind(
     build=build,
     save=save,
     load=load,
-    estimators=("HistForestClassifier",),
+    estimators=("HistForestClassifier", "HistForestRegressor"),
     estimator_params={"splitter": "best"},
+    build_regressor=build_regressor,
 )
 NODE = training_node(
     KIND,

@@ -15,6 +15,7 @@ from engine.errors import BadInput
 from engine.export_python import Snippet, Variables, changed_params, statement
 from engine.node_types import Columns, NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.values import Table
+from nodes.data.columns import task_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -83,14 +84,14 @@ def pick(
     """Return a mask of exactly ``count`` rows, chosen at random.
 
     If stratified, each class gives its share of them and keeps at least ``spare`` rows that are not
-    chosen. A table without a target is never stratified. Raise ``BadInput`` if the classes do not
+    chosen. A table without classes is never stratified. Raise ``BadInput`` if the classes do not
     have enough rows; ``field`` names the setting to change then.
     """
     import numpy as np
 
     rng = np.random.default_rng(seed)
     mask = np.zeros(table.data.num_rows, bool)
-    if not stratified or table.target is None:
+    if not stratified or task_of(table.columns) != "classification":
         mask[rng.permutation(len(mask))[:count]] = True
         return mask
     codes = class_codes(table)

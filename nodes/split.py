@@ -12,7 +12,7 @@ from engine.errors import BadInput
 from engine.export_python import Snippet, Variables, changed_params, statement
 from engine.node_types import Columns, NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.values import Table, kind_of
-from nodes.data.columns import require_column
+from nodes.data.columns import require_column, task_of
 from nodes.data.row_groups import group_codes
 from nodes.sample import class_codes, pick
 
@@ -243,7 +243,7 @@ def _groups(
             field="group_column",
         )
     classes = np.zeros_like(codes)
-    if params.stratified and table.target is not None:
+    if params.stratified and task_of(table.columns) == "classification":
         classes = class_codes(table)
     sizes = np.zeros((n_groups, int(classes.max()) + 1))
     np.add.at(sizes, (codes, classes), 1)

@@ -14,7 +14,15 @@ from pydantic import Field
 from engine.export_python import Snippet, Variables, changed_params, statement
 from engine.node_types import Column, Columns, NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.values import kind_of
-from nodes.data.columns import require_column, require_rows, table_with_roles, with_single_roles
+from nodes.data.columns import (
+    TASK_TITLES,
+    Task,
+    kind_of_target,
+    require_column,
+    require_rows,
+    table_with_roles,
+    with_single_roles,
+)
 from nodes.data.queries import (
     IMPORTS,
     MAX_QUERY,
@@ -43,9 +51,15 @@ class SqlParams(NodeParams):
     target: str | None = Field(
         None,
         title="Target",
-        description="The column of the result with the classes to predict. Empty: a column that "
-        "has the name of a target at an input stays the target.",
+        description="The column of the result to predict. Empty: a column that has the name of a "
+        "target at an input stays the target.",
         min_length=1,
+    )
+    task: Task = Field(
+        "classification",
+        title="Predict the target as",
+        description="Whether the Target set here is a class or a number.",
+        json_schema_extra=form_hint(words=TASK_TITLES),
     )
     max_seconds: float = Field(
         600.0,
@@ -100,13 +114,13 @@ def result_columns(known: Mapping[str, Columns], bound: Columns, params: SqlPara
     if params.target is None:
         return with_single_roles(found)
     require_column(params.target, [column.name for column in found], field="target")
-    return with_single_roles([_as_chosen(column, params.target) for column in found])
+    return with_single_roles([_as_chosen(column, params) for column in found])
 
 
-def _as_chosen(column: Column, target: str) -> Column:
-    """Return the column with its role when ``target`` is the target, which is a category."""
-    if column.name == target:
-        return Column(column.name, "category", "target")
+def _as_chosen(column: Column, params: SqlParams) -> Column:
+    """Return the column with its role when a target is chosen, which is a class or a number."""
+    if column.name == params.target:
+        return Column(column.name, kind_of_target(column, params.task), "target")
     # Another target would tell about this one.
     return replace(column, role="ignore") if column.role == "target" else column
 

@@ -36,12 +36,22 @@ WINE = (
         "proline",
     ),
 )
+DIABETES = (
+    *("age", "sex", "bmi", "blood_pressure", "total_cholesterol", "ldl", "hdl"),
+    *("cholesterol_ratio", "log_triglycerides", "blood_sugar"),
+)
 GROWERS = ("grower 1", "grower 2", "grower 3")
 
 
 def table(name: str) -> pa.Table:
     """Return a sample: its features, then its target. Columns of whole numbers are integers."""
-    from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
+    from sklearn.datasets import (
+        load_breast_cancer,
+        load_diabetes,
+        load_digits,
+        load_iris,
+        load_wine,
+    )
 
     match name:
         case "digits":
@@ -56,6 +66,11 @@ def table(name: str) -> pa.Table:
             ]
         case "wine":
             data, target, classes, features = load_wine(), "grower", GROWERS, list(WINE)
+        case "diabetes":
+            data = load_diabetes(scaled=False)
+            values = [*data.data.T, data.target]
+            names = [*DIABETES, "progression"]
+            return pa.table([_compact(column) for column in values], names=names)
         case _:
             data, target, classes = load_iris(), "species", ("setosa", "versicolor", "virginica")
             features = list(data.feature_names)
@@ -68,7 +83,7 @@ def _compact(values: np.ndarray) -> np.ndarray:
 
 
 if __name__ == "__main__":
-    for sample in ("digits", "breast-cancer", "wine", "iris"):
+    for sample in ("digits", "breast-cancer", "wine", "iris", "diabetes"):
         pa_csv.write_csv(
             table(sample), DATA / f"{sample}.csv", pa_csv.WriteOptions(quoting_style="needed")
         )

@@ -68,7 +68,7 @@ class Model:
 
     @property
     def classes(self) -> list[str]:
-        """Return the classes, in the order of the probabilities."""
+        """Return the classes, in the order of the probabilities; none if it predicts a number."""
         return list(self.fitted.classes)
 
     @property
@@ -79,20 +79,29 @@ class Model:
     def predict_proba(self, data: Any, *, threads: int | None = None) -> np.ndarray:
         """Return class probabilities, rows × classes; ``threads`` are all cores by default.
 
-        Raise ``BadInput`` that names every column which is missing or does not fit.
+        Raise ``BadInput`` that names every column which is missing or does not fit, or if the model
+        predicts a number.
         """
+        if not self.fitted.classes:
+            raise BadInput(f"the model '{self.name}' predicts a number; call predict instead")
+        return self._outputs(data, threads)
+
+    def _outputs(self, data: Any, threads: int | None) -> np.ndarray:
+        """Return class probabilities, or one column of predicted numbers."""
         from engine.values import Table
 
         return self.fitted.predict_proba(Table(self._fitting(_as_arrow(data))), _threads(threads))
 
     def predict(self, data: Any, *, threads: int | None = None) -> np.ndarray:
-        """Return the predicted class of each row, as texts.
+        """Return the predicted class of each row, as texts, or the predicted number.
 
         It is the most probable class, or that of the threshold which was saved with the model.
         """
         import numpy as np
 
-        probabilities = self.predict_proba(data, threads=threads)
+        probabilities = self._outputs(data, threads)
+        if not self.classes:
+            return np.asarray(probabilities[:, 0])
         classes: np.ndarray = np.array(self.classes, dtype=object)
         predicted: np.ndarray = classes[self.fitted.predicted_codes(probabilities)]
         return predicted

@@ -166,6 +166,17 @@ def digits() -> Parts:
     return nodes | compared_nodes, edges + compared_edges
 
 
+def numbers() -> Parts:
+    """Nodes and edges on diabetes, whose target is a number."""
+    nodes = {
+        "patients": Node(type="load-data", params={"source": "sample:diabetes"}),
+        "two": Node(type="split"),
+    }
+    learners: Learners = {"linear-regression": {"alpha": 2.0}, "mart": {"trees": 3}}
+    compared_nodes, compared_edges = compared("number", learners, "two.train", "two.test")
+    return nodes | compared_nodes, ["patients.table two.table", *compared_edges]
+
+
 def compared(stem: str, learners: Learners, rows: str, held_out: str) -> Parts:
     """One model of each kind, evaluated on ``held_out`` and compared."""
     nodes, edges = {f"{stem}-compare": Node(type="compare", params={"metric": "log_loss"})}, []
@@ -201,7 +212,11 @@ def every_node_type(*parts: Parts, inspected: str, rows: str) -> Pipeline:
 
 def tiny() -> Pipeline:
     return every_node_type(
-        payments(1000, TINY_LEARNERS), prepared(), inspected="pay-deep-forest", rows="split.test"
+        payments(1000, TINY_LEARNERS),
+        prepared(),
+        numbers(),
+        inspected="pay-deep-forest",
+        rows="split.test",
     )
 
 
@@ -209,6 +224,7 @@ def full() -> Pipeline:
     return every_node_type(
         payments(3000, LEARNERS),
         prepared(),
+        numbers(),
         digits(),
         inspected="digit-deep-forest",
         rows="halves.test",

@@ -385,12 +385,21 @@ class HistForestRegressor(RegressorMixin, _HistForest):  # type: ignore[misc]
     oob_score_ : R² of those
     """
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: N803
-        """Grow the forest on ``X`` (an array, or a data frame) and the numbers ``y``."""
+    def fit(
+        self,
+        X: Any,  # noqa: N803
+        y: Any,
+        sample_weight: Any = None,
+        interrupt: Callable[[], None] | None = None,
+    ) -> Self:
+        """Grow the forest on ``X`` (an array, or a data frame) and the numbers ``y``.
+
+        ``interrupt`` is as for ``HistForestClassifier``.
+        """
         values, y = self._read_fit(X, y)
         target = np.asarray(check_array(y, ensure_2d=False, dtype=np.float64, input_name="y"))
         weights = None if sample_weight is None else checked_weights(sample_weight, values)
-        grown = self._grow(values, target, 0, weights)
+        grown = self._grow(values, target, 0, weights, interrupt)
         if self.oob_score:
             seen, predicted = grown.votes > 0, grown.vectors[:, 0]
             self.oob_prediction_ = np.where(seen, predicted, np.nan)

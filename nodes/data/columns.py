@@ -5,6 +5,9 @@
 - ``check_learnable``         the ``output_columns`` rule of nodes that train: a target and features
 - ``drop_missing_target``     the rows that have a class
 - ``check_classes``           the target has classes to learn
+- ``Task``, ``task_of``       whether the target is a class or a number
+- ``proposed_task``           which of them the values of a column look like
+- ``check_numbers``           the target has numbers to learn
 - ``check_roles``             weights can weigh, times have an order, and a row has one group
 - ``with_single_roles``       columns of several tables, with one target at most
 - ``table_with_roles``        a table whose columns have these roles
@@ -15,11 +18,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from engine.errors import BadInput
-from engine.node_types import Column, Columns, Role
-from engine.text import listed, suggest
+from engine.node_types import Column, Columns, Kind, Role
+from engine.text import counted, listed, suggest
 from engine.values import Table, kind_of
 
 if TYPE_CHECKING:
@@ -33,10 +36,19 @@ KIND_TITLES = {
     "text": "text",
 }
 """How the types of columns are shown."""
+Task = Literal["classification", "regression"]
+"""Whether a class or a number is predicted. In a table, the kind of the target says which: a target
+that is a number is predicted as a number."""
+TASK_TITLES = {
+    "classification": "a class: classification",
+    "regression": "a number: regression",
+}
 HOW_TO_TARGET = "set Target in the Load data node, and keep that column"
 MAX_CLASSES = 1_000
 FEW_CLASSES = 10
 """Up to this many classes, a class may have a single row."""
+MANY_NUMBERS = 20
+"""From so many different numbers on, a column looks like a quantity."""
 
 
 TARGET_NAMES = ("target", "label", "class", "y")
@@ -112,9 +124,78 @@ def check_classes(labels: pa.ChunkedArray, target: str) -> None:
     if len(classes) > MAX_CLASSES or (len(classes) > FEW_CLASSES and len(classes) > rows / 2):
         raise BadInput(
             f"the target '{target}' has {len(classes):,} different values in {rows:,} rows, which "
-            "looks like a measurement or an id; choose a column with classes (at most "
-            f"{MAX_CLASSES:,}, each in several rows)",
+            f"looks like a measurement or an id; a column of classes has at most {MAX_CLASSES:,}, "
+            "each in several rows. Set 'Predict the target as' to a number, or choose another "
+            "column",
             field="target",
+        )
+
+
+def task_of(columns: Columns) -> Task | None:
+    """Return what a model of these columns predicts; None if they have no target."""
+    target = next((column for column in columns if column.role == "target"), None)
+    if target is None:
+        return None
+    return "regression" if target.kind == "number" else "classification"
+
+
+def kind_of_target(column: Column, task: Task) -> Kind:
+    """Return the kind that a column gets as the target of a task.
+
+    Raise ``BadInput`` if it does not hold numbers, and a number is to be predicted.
+    """
+    if task == "classification":
+        return "category"
+    if column.kind != "number":
+        raise BadInput(
+            f"'{column.name}' is a {column.kind} and cannot be predicted as a number; choose "
+            "another target, or set 'Predict the target as' to a class",
+            field="task",
+        )
+    return "number"
+
+
+def proposed_task(values: pa.ChunkedArray) -> Task:
+    """Return the task that the values of a target look like.
+
+    Numbers with a fraction, or many different whole numbers, look like a quantity. Texts and few
+    whole numbers look like classes.
+    """
+    import pyarrow.compute as pc
+
+    if kind_of(values.type) != "number":
+        return "classification"
+    different = pc.count_distinct(values, mode="only_valid").as_py()
+    if different > MANY_NUMBERS:
+        return "regression"
+    # 0.5 and 1.5 may be sizes of shoes or other classes, if there are few of them.
+    known = values.drop_null()
+    is_whole = pc.all(pc.equal(pc.floor(known), known)).as_py()
+    return "regression" if different > 2 and not is_whole else "classification"
+
+
+def check_numbers(values: pa.ChunkedArray, target: str, *, field: str | None = "target") -> None:
+    """Raise ``BadInput`` unless the target has finite numbers that are not all the same."""
+    import pyarrow.compute as pc
+
+    known = values.drop_null().cast("float64", safe=False)
+    known = known.filter(pc.invert(pc.is_nan(known)))
+    if not len(known):
+        raise BadInput(
+            f"the target '{target}' has no value in any row; choose another column", field=field
+        )
+    infinite = pc.sum(pc.is_inf(known)).as_py()
+    if infinite:
+        raise BadInput(
+            f"the target '{target}' is infinite in {counted(infinite, 'row')}; leave them out, or "
+            "correct their values",
+            field=field,
+        )
+    least, greatest = pc.min_max(known).as_py().values()
+    if least == greatest:
+        raise BadInput(
+            f"the target '{target}' is {least:g} in all rows; a regression needs different numbers",
+            field=field,
         )
 
 

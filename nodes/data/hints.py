@@ -27,6 +27,7 @@ from engine.text import counted, listed
 from engine.validation import columns_at, params_of
 from engine.values import Table, kind_of
 from engine.workspace import Files
+from nodes.data.columns import task_of
 from nodes.data.tables import Preview, count_classes, preview, source_version
 from nodes.models.ranking import ranking_hints
 
@@ -210,7 +211,7 @@ def _leaks(table: Table, features: list[str]) -> Iterator[BadInput]:
     """
     import numpy as np
 
-    if table.target is None or not features:
+    if task_of(table.columns) != "classification" or not features:
         return
     rows = table.data.num_rows
     # A part of the rows, evenly spread: the first ones may be of one class.
@@ -405,4 +406,6 @@ def _class_counts(params: LoadDataParams, files: Files) -> Iterable[tuple[str, i
         table = seen.table(params)
     except BadInput:
         return []
-    return count_classes(table) if table.target is not None and seen.complete else []
+    if task_of(table.columns) != "classification" or not seen.complete:
+        return []
+    return count_classes(table)

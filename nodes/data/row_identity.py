@@ -39,7 +39,8 @@ def row_digests(
     truth: np.ndarray, classes: Sequence[str], columns: Mapping[str, str]
 ) -> dict[str, Any]:
     """Return what identifies evaluated rows: their classes in order, and digests of columns."""
-    codes = truth.astype("<i4").tobytes()
+    # Predicted numbers have no class numbers; their truth is the number itself.
+    codes = truth.astype("<f8" if truth.dtype.kind == "f" else "<i4").tobytes()
     return {"classes": _digest("\0".join(classes).encode() + codes), "columns": dict(columns)}
 
 

@@ -1,4 +1,4 @@
-"""Offer the tables that come with the studio: four classic data sets, and generated payments.
+"""Offer the tables that come with the studio: five classic data sets, and generated payments.
 
 A source ``sample:NAME`` means one of them. What is known of a sample without reading it needs no
 slow import, because every check of a pipeline asks for it.
@@ -30,6 +30,7 @@ TITLES = {
     "breast-cancer": "Breast cancer, measurements of cell nuclei",
     "wine": "Wines of three growers",
     "iris": "Iris flowers of three species",
+    "diabetes": "Diabetes patients, progression of the disease as a number",
     "fraud": "Generated payments, a few of them fraud",
 }
 SHORT_TITLES = {
@@ -37,9 +38,12 @@ SHORT_TITLES = {
     "breast-cancer": "Breast cancer",
     "wine": "Wine",
     "iris": "Iris",
+    "diabetes": "Diabetes",
     "fraud": "Payments",
 }
 
+REGRESSIONS = ("diabetes",)
+"""Samples whose target is a number."""
 FRAUD_TARGET = "fraud"
 FRAUD_COLUMNS = (
     Column("payment_id", "text", "id"),
@@ -144,7 +148,7 @@ def sample_columns(name: str) -> Columns:
         *features, target = next(csv.reader(file))
     return (
         *(Column(feature, "number") for feature in features),
-        Column(target, "category", "target"),
+        Column(target, "number" if name in REGRESSIONS else "category", "target"),
     )
 
 

@@ -27,7 +27,15 @@ from engine.text import listed
 from engine.values import Table, kind_of
 from engine.workspace import Files
 from nodes.data import formats, postgresql
-from nodes.data.columns import check_classes, check_roles, drop_missing_target, require_column
+from nodes.data.columns import (
+    Task,
+    check_classes,
+    check_numbers,
+    check_roles,
+    drop_missing_target,
+    require_column,
+    task_of,
+)
 from nodes.data.locations import Database, Location, explaining, locate, location, version_of
 from nodes.data.samples import (
     payments,
@@ -155,11 +163,31 @@ def target_and_roles(params: LoadDataParams) -> tuple[str | None, dict[str, Role
 
 
 def chosen_types(params: LoadDataParams, target: str | None) -> dict[str, Kind]:
-    """Return the types of the columns that are not inferred: the target is always a category."""
+    """Return the types of the columns that are not inferred.
+
+    The target is a category, or a number if it is predicted as a number.
+    """
     types: dict[str, Kind] = dict(params.types)
     if target:
-        types[target] = "category"
+        types[target] = "number" if chosen_task(params) == "regression" else "category"
     return types
+
+
+def chosen_task(params: LoadDataParams) -> Task:
+    """Return whether the target is a class or a number: as set, or as a sample has it."""
+    if params.task is not None:
+        return params.task
+    sample = sample_name(params.source)
+    own = None if sample is None else sample_columns(sample)
+    # Another column of a sample than its own target is a class, as in any file.
+    if own is None or params.target not in (None, *_target_names(own)):
+        return "classification"
+    return task_of(own) or "classification"
+
+
+def _target_names(columns: Columns) -> list[str]:
+    """Return the name of the target, if there is one, in a list."""
+    return [column.name for column in columns if column.role == "target"]
 
 
 def _with_types(data: pa.Table, params: LoadDataParams) -> pa.Table:
@@ -179,7 +207,9 @@ def _with_types(data: pa.Table, params: LoadDataParams) -> pa.Table:
     missing = frozenset(params.missing)
     columns = {}
     for name in data.column_names:
-        if name in types:
+        if name == target and types[name] == "number":
+            column = _as_numbers(data.column(name), name, missing)
+        elif name in types:
             column = cast_column(data.column(name), types[name], name, missing)
         else:
             column = infer_type(data.column(name), name, missing)
@@ -187,6 +217,24 @@ def _with_types(data: pa.Table, params: LoadDataParams) -> pa.Table:
         if not is_empty or name == target or roles.get(name) == "ignore":
             columns[name] = column
     return pa.table(columns).combine_chunks()
+
+
+def _as_numbers(column: pa.ChunkedArray, name: str, missing: Collection[str]) -> pa.ChunkedArray:
+    """Return the target as 64-bit floats; raise ``BadInput`` for a value that is not a number."""
+    from nodes.data.column_types import cast_column
+
+    if kind_of(column.type) not in ("number", "bool", "text", "category"):
+        raise BadInput(
+            f"the target '{name}' is a {kind_of(column.type)} and cannot be predicted as a number; "
+            "choose another target, or set 'Predict the target as' to a class",
+            field="task",
+        )
+    try:
+        return cast_column(column, "number", name, missing).cast("float64", safe=False)
+    except BadInput as problem:
+        raise BadInput(
+            f"{problem.message}, or set 'Predict the target as' to a class", field="task"
+        ) from None
 
 
 def _kind(data: pa.Table, name: str) -> Kind | None:
@@ -197,7 +245,7 @@ def _kind(data: pa.Table, name: str) -> Kind | None:
 def check_columns(params: LoadDataParams, names: Iterable[str]) -> None:
     """Raise ``BadInput`` if the settings name an unknown column, or contradict each other.
 
-    A target can have neither another role nor another type than category.
+    A target can have neither another role nor another type than that of its task.
     """
     known = dict.fromkeys(names)
     target, _ = target_and_roles(params)
@@ -213,9 +261,11 @@ def check_columns(params: LoadDataParams, names: Iterable[str]) -> None:
             "remove it from roles, or choose another target",
             field="roles",
         )
-    if params.types.get(target or "", "category") != "category":
+    of_target = chosen_types(params, target).get(target or "")
+    if target in params.types and params.types[target] != of_target:
         raise BadInput(
-            f"'{target}' is the target, which is always a category; remove it from types",
+            f"'{target}' is the target, which is read as a {of_target}; remove it from types, or "
+            "change 'Predict the target as'",
             field="types",
         )
 
@@ -241,7 +291,10 @@ def make_table(data: pa.Table, names: Collection[str], params: LoadDataParams) -
         )
     if target is not None:
         data = drop_missing_target(data, target, params.missing_target)
-        check_classes(data.column(target), target)
+        if chosen_task(params) == "regression":
+            check_numbers(data.column(target), target)
+        else:
+            check_classes(data.column(target), target)
     roles = {name: role for name, role in roles.items() if name in data.column_names}
     check_roles(data, roles)
     return Table(data, target, roles)
@@ -312,7 +365,7 @@ def preview(params: LoadDataParams, files: Files) -> Preview:
             seen = _remembered(reading.model_copy(update={"target": None}), files)
         except BadInput:
             return _remembered(reading, files)
-        if _kind(seen.data, target) == "category":
+        if _kind(seen.data, target) == "category" and chosen_task(params) == "classification":
             return seen
     return _remembered(reading, files)
 

@@ -6,7 +6,8 @@ and LightGBM, and predict with ``deepforest.arithmetic``, where each row is comp
 additions in the same order.
 
 - ``RowwiseLogisticRegression``, ``RowwiseMLPClassifier``  scikit-learn's, with such predictions
-- ``BoostedTrees``   MART by LightGBM
+- ``RowwiseRidge``   scikit-learn's ridge regression, with such predictions
+- ``BoostedTrees``, ``BoostedRegressionTrees``  MART by LightGBM, for classes and for numbers
 - ``StoredForest``   a forest that version 1 of the nodes random-forest and extra-trees saved
 """
 
@@ -16,8 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.linear_model import LogisticRegression
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.neural_network import MLPClassifier
 
 from deepforest.arithmetic import class_probabilities, row_products
@@ -66,6 +67,25 @@ class RowwiseLogisticRegression(_MostProbable, LogisticRegression):  # type: ign
         return through_softmax(parts)
 
 
+class RowwiseRidge(Ridge):  # type: ignore[misc]
+    """Train like scikit-learn's ridge regression, and predict each row by itself."""
+
+    def predict(self, X: np.ndarray) -> np.ndarray:  # noqa: N803
+        """Return the predicted number of each row."""
+        weights = self.coef_.reshape(-1, 1)
+        return row_products(X, weights, np.atleast_1d(self.intercept_))[:, 0]
+
+    def predict_contributions(self, X: np.ndarray) -> np.ndarray:  # noqa: N803
+        """Return how much each column adds to the number, rows × (columns + 1) × 1.
+
+        As for ``RowwiseLogisticRegression``; the base value is the prediction for a row of means.
+        """
+        parts = np.empty((len(X), X.shape[1] + 1, 1))
+        np.multiply(X - self.means_, self.coef_, out=parts[:, :-1, 0])
+        parts[:, -1, 0] = self.predict(self.means_[None])
+        return parts
+
+
 class RowwiseMLPClassifier(_MostProbable, MLPClassifier):  # type: ignore[misc]
     """Train like scikit-learn's perceptron with rectified units, and predict each row by itself."""
 
@@ -82,12 +102,15 @@ class RowwiseMLPClassifier(_MostProbable, MLPClassifier):  # type: ignore[misc]
         return class_probabilities(values)
 
 
-class BoostedTrees(_MostProbable, BaseEstimator):  # type: ignore[misc]
+class _Boosting(BaseEstimator):  # type: ignore[misc]
     """Grow gradient-boosted trees (MART) with LightGBM.
 
     Parameters are named as in ``LGBMClassifier``. ``booster_`` holds the trees without the settings
     they were grown by. Training gives the same trees for any number of threads.
     """
+
+    n_jobs: int
+    booster_: Any
 
     def __init__(
         self,
@@ -119,17 +142,17 @@ class BoostedTrees(_MostProbable, BaseEstimator):  # type: ignore[misc]
         callbacks: Sequence[Callable[[Any], None]] = (),
         validation: Sequence[np.ndarray] | None = None,
     ) -> Self:
-        """Grow one tree per class in each round (one tree for two classes).
+        """Grow one tree per class in each round, or one tree for two classes or for numbers.
 
-        ``y`` holds class numbers 0, 1, … ``categorical_feature`` lists the matrix columns that hold
-        category numbers. LightGBM calls each callback after a round; it may raise to stop. With
-        ``validation`` (matrix, class numbers, perhaps weights), training ends when the log loss on
-        these rows has not fallen for ``EARLY_STOPPING`` rounds, and the rounds up to the lowest are
-        kept.
+        ``y`` holds class numbers 0, 1, … or numbers to predict. ``categorical_feature`` lists the
+        matrix columns that hold category numbers. LightGBM calls each callback after a round; it
+        may raise to stop. With ``validation`` (matrix, targets, perhaps weights), training ends
+        when the loss on these rows has not fallen for ``EARLY_STOPPING`` rounds, and the rounds up
+        to the lowest are kept.
         """
         import lightgbm
 
-        settings = self._settings(int(y.max()) + 1)
+        settings = self._settings(y)
         categories = list(categorical_feature)
         data = lightgbm.Dataset(
             X, y, weight=sample_weight, categorical_feature=categories, params=settings
@@ -150,33 +173,26 @@ class BoostedTrees(_MostProbable, BaseEstimator):  # type: ignore[misc]
 
         try:
             # Without the settings of the training: the same trees must give the same text.
-            self.booster_: Any = lightgbm.Booster(model_str=trees_only(text))
+            self.booster_ = lightgbm.Booster(model_str=trees_only(text))
         except lightgbm.basic.LightGBMError as error:
             raise ValueError(f"LightGBM cannot read the model: {error}") from None
         self.n_features_in_ = self.booster_.num_feature()
-        self.classes_ = np.arange(max(self.booster_.num_model_per_iteration(), 2))
         return self
 
-    def predict_proba(self, X: np.ndarray) -> np.ndarray:  # noqa: N803
-        """Return class probabilities, rows × classes."""
+    def _scores(self, X: np.ndarray) -> np.ndarray:  # noqa: N803
+        """Return the sums of the leaves, rows × trees per round."""
         # Raw scores: LightGBM's own probabilities use the exponential of the C library.
         scores = np.asarray(self.booster_.predict(X, num_threads=self.n_jobs, raw_score=True))
-        return class_probabilities(scores.reshape(len(X), -1))
+        return scores.reshape(len(X), -1)
 
-    def predict_contributions(self, X: np.ndarray) -> np.ndarray:  # noqa: N803
-        """Return how much each column adds to the probabilities, rows × (columns + 1) × classes.
+    def _objective(self, y: np.ndarray) -> dict[str, Any]:
+        """Return the settings of LightGBM that say what the trees predict."""
+        raise NotImplementedError
 
-        They are the Shapley values of the scores, carried over to the probabilities. The last entry
-        is the base value.
-        """
-        return through_softmax(score_contributions(self.booster_, X, self.n_jobs))
-
-    def _settings(self, n_classes: int) -> dict[str, Any]:
+    def _settings(self, y: np.ndarray) -> dict[str, Any]:
         """Return LightGBM's settings, with its own names."""
-        is_binary = n_classes == 2
         return {
-            "objective": "binary" if is_binary else "multiclass",
-            "num_class": 1 if is_binary else n_classes,
+            **self._objective(y),
             "learning_rate": self.learning_rate,
             "num_leaves": self.num_leaves,
             "min_data_in_leaf": self.min_child_samples,
@@ -190,6 +206,54 @@ class BoostedTrees(_MostProbable, BaseEstimator):  # type: ignore[misc]
             "force_col_wise": True,
             "verbosity": -1,
         }
+
+
+class BoostedTrees(_MostProbable, _Boosting):
+    """Classify with gradient-boosted trees."""
+
+    def read_text(self, text: str) -> Self:
+        """Replace the trees by those of LightGBM's text; raise ``ValueError`` if it is wrong."""
+        super().read_text(text)
+        self.classes_ = np.arange(max(self.booster_.num_model_per_iteration(), 2))
+        return self
+
+    def predict_proba(self, X: np.ndarray) -> np.ndarray:  # noqa: N803
+        """Return class probabilities, rows × classes."""
+        return class_probabilities(self._scores(X))
+
+    def predict_contributions(self, X: np.ndarray) -> np.ndarray:  # noqa: N803
+        """Return how much each column adds to the probabilities, rows × (columns + 1) × classes.
+
+        They are the Shapley values of the scores, carried over to the probabilities. The last entry
+        is the base value.
+        """
+        return through_softmax(score_contributions(self.booster_, X, self.n_jobs))
+
+    def _objective(self, y: np.ndarray) -> dict[str, Any]:
+        """Return one class against the other, or each class against the rest."""
+        n_classes = int(y.max()) + 1
+        if n_classes == 2:
+            return {"objective": "binary", "num_class": 1}
+        return {"objective": "multiclass", "num_class": n_classes}
+
+
+class BoostedRegressionTrees(RegressorMixin, _Boosting):  # type: ignore[misc]
+    """Predict numbers with gradient-boosted trees, by least squares."""
+
+    def predict(self, X: np.ndarray) -> np.ndarray:  # noqa: N803
+        """Return the predicted number of each row."""
+        return self._scores(X)[:, 0]
+
+    def predict_contributions(self, X: np.ndarray) -> np.ndarray:  # noqa: N803
+        """Return how much each column adds to the number, rows × (columns + 1) × 1.
+
+        They are Shapley values. The last entry is the base value.
+        """
+        return score_contributions(self.booster_, X, self.n_jobs)
+
+    def _objective(self, y: np.ndarray) -> dict[str, Any]:
+        """Return least squares."""
+        return {"objective": "regression", "num_class": 1}
 
 
 class StoredForest(_MostProbable, BaseEstimator):  # type: ignore[misc]

@@ -24,6 +24,7 @@ from engine.text import shown
 from engine.values import Table
 from nodes.models.encoder import MISSING, class_codes
 from nodes.models.model import FittedModel, with_threads
+from nodes.models.regression import true_numbers
 
 if TYPE_CHECKING:
     from deepforest.importance import PermutationImportance
@@ -38,7 +39,8 @@ CLASS, BASE = "explained class", "base value"
 class Explanations:
     """Hold the explained class of each row, its base value and the contributions of the columns.
 
-    Base value and contributions (rows × columns) add up to the probability of the class.
+    Base value and contributions (rows × columns) add up to the probability of the class. Without
+    ``classes`` they add up to the predicted number.
     """
 
     columns: list[str]
@@ -53,21 +55,22 @@ class Explanations:
         rows = zip(
             self.explained.tolist(), self.base.tolist(), self.contributions.tolist(), strict=True
         )
-        return [
-            {
-                "class": self.classes[index],
-                "base": base,
-                "contributions": dict(zip(self.columns, values, strict=True)),
-            }
-            for index, base, values in rows
-        ]
+        found: list[dict[str, Any]] = []
+        for index, base, values in rows:
+            contributions = dict(zip(self.columns, values, strict=True))
+            found.append({"base": base, "contributions": contributions})
+            if self.classes:
+                found[-1] = {"class": self.classes[index], **found[-1]}
+        return found
 
     def beside(self, table: pa.Table) -> pa.Table:
         """Return a table with the explanations as further columns, which get names of their own."""
-        explained = pa.DictionaryArray.from_arrays(
-            pa.array(self.explained, pa.int32()), pa.array(self.classes, pa.string())
-        )
-        added = {CLASS: explained, BASE: pa.array(self.base)}
+        added: dict[str, Any] = {}
+        if self.classes:
+            added[CLASS] = pa.DictionaryArray.from_arrays(
+                pa.array(self.explained, pa.int32()), pa.array(self.classes, pa.string())
+            )
+        added[BASE] = pa.array(self.base)
         for name, values in zip(self.columns, self.contributions.T, strict=True):
             added[f"contribution of {name}"] = pa.array(np.ascontiguousarray(values))
         for name, column in added.items():
@@ -79,7 +82,7 @@ class Explanations:
 
 def rows_to_explain(model: FittedModel) -> int:
     """Return how many rows are explained at once, so that memory and waiting stay bounded."""
-    per_row = (model.encoder.width + 1) * len(model.classes)
+    per_row = (model.encoder.width + 1) * model.n_outputs
     return max(1, min(MOST_ROWS, VALUES_AT_ONCE // per_row))
 
 
@@ -207,7 +210,7 @@ def column_importance(
 ) -> PermutationImportance:
     """Return how much the score of test rows drops when each column of the model is shuffled.
 
-    The columns are those of ``model.encoder.names``; rows without a class do not count. The metric
+    The columns are those of ``model.encoder.names``; rows without a target do not count. The metric
     is ``log_loss``, or ``rmse`` for predicted numbers, unless ``scoring`` names another. It needs
     predictions only, so that every kind of model has it. ``progress`` gets the number of finished
     columns before each of them. Raise ``BadInput`` if the table has no target, does not fit the
@@ -219,8 +222,12 @@ def column_importance(
     if table.target is None:
         raise BadInput("the table has no target; choose the column with the true classes")
     matrix = model.encoder.transform(table.data, model.precision)
-    truth = class_codes(table.labels(), model.classes)
-    known = truth != MISSING
+    if model.task == "regression":
+        truth = true_numbers(table).to_numpy(zero_copy_only=False).astype(float)
+        known, classes = ~np.isnan(truth), None
+    else:
+        truth = class_codes(table.labels(), model.classes)
+        known, classes = truth != MISSING, np.array(model.classes)
     usual = "log_loss" if model.classes else "rmse"
     groups, start = [], 0
     for column in model.encoder.columns:
@@ -232,7 +239,7 @@ def column_importance(
             lambda rows: model.predict_matrix(rows, threads),
             matrix[known],
             truth[known],
-            resolve_metric(scoring or usual, np.array(model.classes)),
+            resolve_metric(scoring or usual, classes),
             groups=groups,
             n_repeats=n_repeats,
             random_state=random_state,

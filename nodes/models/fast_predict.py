@@ -66,6 +66,13 @@ class FastCascade:
         # The same steps as predict_proba, without its checks.
         return np.asarray(cascade._predict_block(matrix))
 
+    def predict(self, matrix: np.ndarray) -> np.ndarray:
+        """Return the predicted number of each row, if the cascade predicts numbers."""
+        cascade = self.cascade
+        if len(matrix) > FEW:
+            return np.asarray(with_threads(cascade, self.n_jobs).predict(matrix))
+        return np.asarray(cascade._predict_block(matrix))[:, 0]
+
     def predict_contributions(self, matrix: np.ndarray) -> np.ndarray:
         """Return how much each column adds to the probabilities, as the cascade does."""
         return np.asarray(with_threads(self.cascade, self.n_jobs).predict_contributions(matrix))

@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import nodes
+from engine.errors import BadInput
+from nodes.data.columns import Task
 
 if TYPE_CHECKING:
     import numpy as np
@@ -63,11 +65,36 @@ class ModelKind:
     """Writes a fitted estimator into a folder and returns what else is needed as plain JSON."""
     load: Callable[[Path, Mapping[str, Any]], BaseEstimator]
     """Reads both back; raises ``ValueError`` if they cannot be right. A loaded estimator has
-    ``n_features_in_`` and ``classes_``, the class numbers 0, 1, …"""
+    ``n_features_in_`` and, unless it predicts numbers, ``classes_``, the class numbers 0, 1, …"""
     estimators: tuple[str, ...]
     """Names of the classes that ``save`` accepts."""
     estimator_params: Mapping[str, Any] = field(default_factory=dict)
     """Parameters that tell such an estimator from one of another kind with the same class."""
+    build_regressor: Callable[[Any], BaseEstimator] | None = None
+    """Returns an unfitted estimator that predicts numbers; None if the kind has only classes."""
+    classifies: bool = True
+    """Whether ``build`` returns a classifier; False for a kind that predicts only numbers."""
+
+    def check_task(self, task: Task) -> None:
+        """Raise ``BadInput`` if this kind of model cannot learn such a target."""
+        if task == "regression" and self.build_regressor is None:
+            raise BadInput(
+                f"the target is a number, and {self.title} predicts classes; use Linear "
+                "regression, MART, a forest or a deep forest, or set 'Predict the target as' to a "
+                "class in the Load data node"
+            )
+        if task == "classification" and not self.classifies:
+            raise BadInput(
+                f"the target is a class, and {self.title} predicts numbers; use Logistic "
+                "regression, or set 'Predict the target as' to a number in the Load data node"
+            )
+
+    def estimator(self, params: Any, task: Task) -> BaseEstimator:
+        """Return an unfitted estimator for a task; raise ``BadInput`` if the kind has none."""
+        self.check_task(task)
+        if task == "regression" and self.build_regressor is not None:
+            return self.build_regressor(params)
+        return self.build(params)
 
 
 def kind_named(name: str) -> ModelKind:

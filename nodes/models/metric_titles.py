@@ -19,6 +19,9 @@ METRIC_TITLES = {
     "recall_at_1_in_1000": "Recall at 1/1,000",
     "recall_at_1_in_100": "Recall at 1/100",
     "recall_at_rate": "Recall at 1/100",
+    "rmse": "RMSE",
+    "mae": "MAE",
+    "r2": "R²",
 }
 
 

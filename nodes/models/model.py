@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 from engine.errors import BadInput
 from engine.text import listed
 from engine.values import Table, ThresholdDecision, predicted_codes
+from nodes.data.columns import Task
 from nodes.models.kinds import ModelKind, Precision, kind_named
 
 if TYPE_CHECKING:
@@ -63,14 +64,15 @@ CELLS_AT_ONCE = 8_000_000
 
 @dataclass(frozen=True)
 class FittedModel:
-    """Classify the rows of tables that have the columns it was trained on."""
+    """Predict for tables that have the columns it was trained on: classes, or a number."""
 
     kind: ModelKind
     title: str
     classes: list[str]
+    """Names of the classes; empty if the model predicts a number."""
     encoder: TableEncoder
     estimator: Any
-    """A fitted scikit-learn classifier; its class ``i`` is ``classes[i]``."""
+    """A fitted scikit-learn classifier, whose class ``i`` is ``classes[i]``, or a regressor."""
     params: Mapping[str, Any]
     """Parameters of the node that trained it."""
     train_rows: int
@@ -84,6 +86,16 @@ class FittedModel:
     """From which probability on a row is positive; None: the most probable class is predicted."""
     calibration: Calibration | None = None
     """Applied to the probabilities of the estimator; None: they are used as they are."""
+
+    @property
+    def task(self) -> Task:
+        """Return whether it predicts a class or a number."""
+        return "classification" if self.classes else "regression"
+
+    @property
+    def n_outputs(self) -> int:
+        """Return how many numbers a row gets: a probability per class, or the predicted one."""
+        return len(self.classes) or 1
 
     @property
     def precision(self) -> Precision:
@@ -104,7 +116,7 @@ class FittedModel:
         threads: int = 1,
         progress: Callable[[float, str], None] = lambda fraction, text: None,
     ) -> np.ndarray:
-        """Return class probabilities, rows × classes.
+        """Return class probabilities, rows × classes; of a regression one column of numbers.
 
         ``progress`` gets the share done and a text before each block. Raise ``BadInput`` if the
         table lacks a column of the model, or has one of another kind.
@@ -114,7 +126,7 @@ class FittedModel:
         self.encoder.check(table.data)
         rows = table.data.num_rows
         step = self.rows_at_once
-        probabilities = np.empty((rows, len(self.classes)))
+        probabilities = np.empty((rows, self.n_outputs))
         for start in range(0, rows, step):
             progress(start / rows, f"row {start:,} of {rows:,}")
             block = self.encoder.transform(table.data.slice(start, step), self.precision)
@@ -123,12 +135,18 @@ class FittedModel:
         return probabilities
 
     def predict_matrix(self, matrix: np.ndarray, threads: int = 1) -> np.ndarray:
-        """Return class probabilities of encoded rows, the same for any number of threads."""
+        """Return the outputs of encoded rows, the same for any number of threads.
+
+        They are class probabilities, rows × classes, or of a regression one column of numbers.
+        """
         import numpy as np
 
         if not len(matrix):
-            return np.empty((0, len(self.classes)))
-        found = np.asarray(with_threads(self.estimator, threads).predict_proba(matrix))
+            return np.empty((0, self.n_outputs))
+        estimator = with_threads(self.estimator, threads)
+        if self.task == "regression":
+            return np.asarray(estimator.predict(matrix)).reshape(-1, 1)
+        found = np.asarray(estimator.predict_proba(matrix))
         if self.calibration is None:
             return found
         return self.calibration.probabilities(found, self.classes)
@@ -164,7 +182,7 @@ class FittedModel:
 
         self.check_explainable()
         if not len(matrix):
-            return np.empty((0, len(self.encoder.columns) + 1, len(self.classes)))
+            return np.empty((0, len(self.encoder.columns) + 1, self.n_outputs))
         parts = with_threads(self.estimator, threads).predict_contributions(matrix)
         widths = [column.width(self.encoder.form) for column in self.encoder.columns]
         # A column may take several columns of the matrix, such as one for each category.
@@ -239,7 +257,8 @@ def load_model(folder: Path) -> FittedModel:
             raise ValueError("the encoder and the model have different columns")
         estimator = kind.load(folder, data["learner"])
         # The parts may be valid one by one, and still come from two different models.
-        shape = estimator.n_features_in_, len(estimator.classes_)
+        # A regression has no classes.
+        shape = estimator.n_features_in_, len(getattr(estimator, "classes_", ()))
         if shape != (encoder.width, len(classes)):
             raise ValueError(
                 f"its parts do not fit: {encoder.width} columns and {len(classes)} classes are "

@@ -1,7 +1,7 @@
 """Train a model on a table: what every node of the category Train does.
 
 - ``ClassWeights``, ``FoldsBy``, ``Seed``  the parameters that these nodes share
-- ``labelled``         the rows whose class is known
+- ``labelled``         the rows whose class or number is known
 - ``TrainingRows``, ``prepare``  a table as an estimator needs it: checked, encoded, weighted
 - ``fold_column``, ``groups_and_times``  the column that says which rows a fold holds out
 - ``training_node``    the node type of a kind of model; ``train`` is what it runs
@@ -25,7 +25,7 @@ from engine.export_python import Expression, Snippet, Variables, statement
 from engine.node_types import Column, Columns, NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.text import listed
 from engine.values import Table, kind_of
-from nodes.data.columns import HOW_TO_TARGET, check_learnable
+from nodes.data.columns import HOW_TO_TARGET, Task, check_learnable, check_numbers, task_of
 from nodes.data.row_groups import group_codes
 from nodes.models.kinds import Encoding, ModelKind
 from nodes.models.model import FittedModel
@@ -100,15 +100,38 @@ def training_node(
     fit: Fit,
     python: Callable[[Any, Variables], Snippet],
     imports: tuple[str, ...],
+    check_task: Callable[[Any, Task], None] = lambda params, task: None,
 ) -> NodeType:
     """Return the node type that trains a kind of model: a table in, a model out.
 
-    ``fit`` trains the estimator that ``kind.build`` returns for the parameters. It may use
+    ``fit`` trains the estimator that ``kind.estimator`` returns for the parameters. It may use
     ``rows.validation`` to end early. The score on these rows is logged and saved with the model.
+    ``check_task`` raises ``BadInput`` for parameters that do not suit classes or numbers.
     """
+
+    def check(task: Task, params: Any) -> None:
+        """Raise ``BadInput`` if the kind or its parameters do not suit the task."""
+        kind.check_task(task)
+        if task == "regression" and getattr(params, "class_weights", "none") != "none":
+            raise BadInput(
+                "the target is a number and has no classes; set Class weights to all rows equal",
+                field="class_weights",
+            )
+        check_task(params, task)
+
+    def columns(inputs: Mapping[str, Columns | None], params: Any) -> dict[str, Columns | None]:
+        """Raise ``BadInput`` if it is known that the columns cannot be used; return no columns."""
+        table = inputs.get("table")
+        task = None if table is None else task_of(table)
+        if task is not None:
+            check(task, params)
+        return _check_inputs(inputs, params)
 
     def run(ctx: NodeContext, inputs: dict[str, Any], params: NodeParams) -> dict[str, Any]:
         """Fit the estimator to the table's target and return it as a model."""
+        task = task_of(inputs["table"].columns)
+        if task is not None:
+            check(task, params)
         model = train(ctx, inputs["table"], kind, params, fit, inputs.get("validation"))
         return {"model": model}
 
@@ -126,7 +149,7 @@ def training_node(
             Port("validation", "table", "Validation rows", required=False),
         ),
         outputs=(Port("model", "model", "Model"),),
-        output_columns=_check_inputs,
+        output_columns=columns,
         imports=("numpy", "nodes.models.encoder", *imports),
     )
 
@@ -162,7 +185,7 @@ def train(
         validation=validation,
         log=ctx.log,
     )
-    estimator = kind.build(params)
+    estimator = kind.estimator(params, rows.task)
     fit(ctx, rows, estimator)
     model = rows.model(kind, estimator, params.model_dump(mode="json"))
     if model.validation:
@@ -176,8 +199,9 @@ class TrainingRows:
 
     matrix: np.ndarray
     y: np.ndarray
-    """Class number of each row."""
+    """Class number of each row; the number itself if that is predicted."""
     classes: list[str]
+    """Names of the classes; empty if a number is predicted."""
     row_weights: np.ndarray | None
     """Weight of each row by the table's weight column, 1 on average; ``None`` if all are equal."""
     class_weights: dict[str, float]
@@ -211,11 +235,30 @@ class TrainingRows:
         """
         import numpy as np
 
+        if not self.class_weights:
+            return None
         by_code = np.array([self.class_weights.get(name, 1.0) for name in self.classes])
         if (by_code == by_code[0]).all():
             return None
         mean = np.average(by_code[self.y], weights=self.row_weights)
         return dict(enumerate((by_code / mean).tolist()))
+
+    @property
+    def objective(self) -> str:
+        """Return what LightGBM calls this task."""
+        if not self.classes:
+            return "regression"
+        return "binary" if len(self.classes) == 2 else "multiclass"
+
+    @property
+    def num_class(self) -> int:
+        """Return the trees of LightGBM per round: one for two classes or for numbers."""
+        return len(self.classes) if len(self.classes) > 2 else 1
+
+    @property
+    def task(self) -> Task:
+        """Return whether a class or a number is predicted."""
+        return "classification" if self.classes else "regression"
 
     @property
     def categorical(self) -> list[int]:
@@ -284,7 +327,7 @@ def prepare(
     validation: Table | None = None,
     log: Callable[[str], None] = lambda text: None,
 ) -> TrainingRows:
-    """Check, encode and weight a table; rows without a class are left out.
+    """Check, encode and weight a table; rows without a target are left out.
 
     The matrix has 32-bit floats where they lose nothing. ``folds_by`` is a value of ``FoldsBy``.
     The rows of ``validation`` are encoded like those of the table. ``log`` gets what is left out
@@ -298,9 +341,11 @@ def prepare(
     table, y, classes = labelled(table, log)
     encoder = TableEncoder.fit(table, encoding.form, log)
     row_weights = _row_weights(table)
-    # The weights of rows count for the balance of the classes.
-    totals = np.bincount(y, row_weights, len(classes))
-    of_class = _class_weights(totals, classes, class_weights)
+    of_class: dict[str, float] = {}
+    if classes:
+        # The weights of rows count for the balance of the classes.
+        totals = np.bincount(y, row_weights, len(classes))
+        of_class = _class_weights(totals, classes, class_weights)
     weights = row_weights
     if of_class:
         by_row = np.array([of_class[name] for name in classes])[y]
@@ -406,9 +451,10 @@ def training_script(
 
 
 def labelled(table: Table, log: Callable[[str], None]) -> tuple[Table, np.ndarray, list[str]]:
-    """Return the rows whose class is known, their class numbers and the names of the classes.
+    """Return the rows whose target is known, their class numbers and the names of the classes.
 
-    Raise ``BadInput`` if the table has no target, no rows or fewer than two classes.
+    If the target is a number, return the numbers and no classes. Raise ``BadInput`` if the table
+    has no target, no rows, fewer than two classes or a single number.
     """
     from nodes.models.encoder import class_codes, class_names
 
@@ -417,6 +463,9 @@ def labelled(table: Table, log: Callable[[str], None]) -> tuple[Table, np.ndarra
         table.labels()
     if not table.data.num_rows:
         raise BadInput("the table has no rows to train on; connect a table with rows")
+    if task_of(table.columns) == "regression":
+        check_numbers(table.labels(), str(table.target), field=None)
+        return *with_numbers(table, log), []
     classes = class_names(table.labels(), str(table.target))
     if len(classes) < 2:
         values = f"only {listed(classes)}" if classes else "no values"
@@ -431,11 +480,27 @@ def _with_class(
     table: Table, y: np.ndarray, log: Callable[[str], None]
 ) -> tuple[Table, np.ndarray]:
     """Return the rows that have a class, and their class numbers."""
-    import pyarrow as pa
-
     from nodes.models.encoder import MISSING
 
-    known = y != MISSING
+    return _known(table, y, y != MISSING, log)
+
+
+def with_numbers(table: Table, log: Callable[[str], None]) -> tuple[Table, np.ndarray]:
+    """Return the rows whose target is a finite number, and these numbers."""
+    import numpy as np
+
+    from nodes.models.encoder import numbers
+
+    y = numbers(table.labels())
+    return _known(table, y, ~np.isnan(y), log)
+
+
+def _known(
+    table: Table, y: np.ndarray, known: np.ndarray, log: Callable[[str], None]
+) -> tuple[Table, np.ndarray]:
+    """Return the rows whose target is known, and their targets."""
+    import pyarrow as pa
+
     if known.all():
         return table, y
     missing = f"{(~known).sum():,} of {len(y):,} rows"
@@ -458,22 +523,40 @@ def _validation(
 
     from nodes.models.encoder import class_codes
 
+    def tell(text: str) -> None:
+        log(f"Validation rows: {text}")
+
     try:
         if not table.data.num_rows:
             raise BadInput("the table is empty; set Share of validation rows in Split")
-        codes = class_codes(table.labels(), classes)
-        table, y = _with_class(table, codes, lambda text: log(f"Validation rows: {text}"))
-        present = [classes[code] for code in np.unique(y)]
-        if len(present) < 2:
+        if classes:
+            table, y = _with_class(table, class_codes(table.labels(), classes), tell)
+            present = [classes[code] for code in np.unique(y)]
+        else:
+            check_number_target(table)
+            table, y = with_numbers(table, tell)
+        if classes and len(present) < 2:
             held = f"only {listed(present)}" if present else "no values"
             raise BadInput(
                 f"the target '{table.target}' holds {held}; a score needs at least two classes"
             )
+        if not len(y):
+            raise BadInput(f"the target '{table.target}' has no values")
         weights = _scaled(_row_weights(table))
         matrix = encode(table.data)
     except BadInput as problem:
         raise BadInput(f"validation rows: {problem.message}", field=problem.field) from None
     return (matrix, y) if weights is None else (matrix, y, weights)
+
+
+def check_number_target(table: Table) -> None:
+    """Raise ``BadInput`` unless the target of a table is a number, as a regression needs it."""
+    if task_of(table.columns) != "regression":
+        table.labels()
+        raise BadInput(
+            f"the target '{table.target}' is a class, but the model predicts a number; set "
+            "'Predict the target as' to a number in the Load data node"
+        )
 
 
 def fold_column(columns: Columns, folds_by: str) -> Column | None:

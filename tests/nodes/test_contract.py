@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,9 @@ def test_every_node_type_keeps_the_contract(
         port.name: [examples[port.type]] * 2 if port.many else examples[port.type]
         for port in node_type.inputs
     }
+    if node_type.name == "linear-regression":
+        # It learns numbers; each pixel is one.
+        inputs = {name: replace(table, target="pixel_3_4") for name, table in inputs.items()}
     check_node(node_type, tmp_path, inputs, node_type.params(**QUICK.get(node_type.name, {})))
 
 

@@ -82,7 +82,8 @@ def contents(folder):
 
 
 def test_every_kind_of_model_is_tested_here_and_found_by_its_name():
-    assert {kind.name for kind in all_kinds()} == set(MODELS)
+    # The others are in test_regression.
+    assert {kind.name for kind in all_kinds() if kind.classifies} == set(MODELS)
     assert [kind_named(name).name for name in NAMES] == NAMES
 
 
@@ -232,7 +233,6 @@ BAD_TABLES = [
     (lambda t: t.with_data(t.data.filter(pa.compute.equal(t.labels(), "c0"))), ["'class'", "'c0'"]),
     (lambda t: t.with_data(t.data.select(["class"])), ["no feature"]),
     (lambda t: Table(t.data, "when"), ["'when'", "time"]),
-    (lambda t: Table(t.data, "noise"), ["'noise'", "240"]),
     (lambda t: Table(t.data, "class", {"level": "weight"}), ["weight", "'level'"]),
     (lambda t: Table(t.data, "class", {"noise": "weight"}), ["weight", "'noise'", "negative"]),
     (
@@ -302,7 +302,7 @@ class TestUnusualData:
     def test_many_classes_of_two_rows(self, kind, ctx, tmp_path):
         rng, many = np.random.default_rng(0), 40 if kind == "deep-forest" else 200
         columns = {"x": rng.normal(size=2 * many), "y": rng.normal(size=2 * many)}
-        data = pa.table(columns | {"class": list(range(many)) * 2})
+        data = pa.table(columns | {"class": list(map(str, range(many))) * 2})
         model = fit(kind, Table(data, "class"), ctx)
         probabilities = model.predict_proba(Table(data, "class"))
         assert probabilities.shape == (2 * many, many) and model.classes[:3] == ["0", "1", "2"]

@@ -103,11 +103,13 @@ def predict(
 
     The file may be of any size. OUT has a row for each row of DATA: the columns to keep, the
     prediction, and the probability of each class. The prediction is the most probable class, or
-    that of the threshold which was saved with the model. OUT is written only when it is complete.
+    that of the threshold which was saved with the model; of a regression it is the predicted value.
+    OUT is written only when it is complete.
 
     With --explain, OUT also has a base value and the contribution of each column of the model.
     They add up to the probability of the explained class: of two classes the second, of more the
-    predicted one. Explaining takes much longer than predicting.
+    predicted one; of a regression to the predicted value. Explaining takes much longer than
+    predicting.
     """
     from engine.text import duration
     from nodes.models.model import describe_model, saved_decision

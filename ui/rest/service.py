@@ -102,19 +102,21 @@ class Explanation(BaseModel):
     Base and contributions add up to the probability.
     """
 
-    explained_class: str = Field(alias="class")
+    explained_class: str | None = Field(None, alias="class")
     base: float
     contributions: dict[str, float]
 
 
 class Prediction(BaseModel):
-    """The predicted class of a row and the probability of each class.
+    """The predicted class of a row and the probability of each class, or the predicted number.
 
     There is an explanation only if the request asks for it.
     """
 
-    prediction: str
-    probabilities: dict[str, float]
+    prediction: str | float
+    probabilities: dict[str, float] = Field(
+        default_factory=dict, description="Not in the answer of a model that predicts a number."
+    )
     explanation: Explanation | None = None
 
 
@@ -269,7 +271,7 @@ class Service:
         """Return the class probabilities of the rows of each matrix."""
         counts = [len(matrix) for matrix in matrices]
         if not any(counts):
-            return [np.empty((0, len(self.model.classes)))] * len(matrices)
+            return [np.empty((0, self.model.n_outputs))] * len(matrices)
         rows = matrices[0] if len(matrices) == 1 else np.concatenate(matrices)
         # Starting threads takes longer than predicting a few rows.
         threads = 1 if len(rows) <= FEW_ROWS else self._threads
@@ -280,18 +282,34 @@ class Service:
     def _answer(self, request: EncodedRequest, probabilities: np.ndarray) -> bytes:
         """Return the predictions for the rows of one request as JSON."""
         classes = self.model.classes
+        if not classes:
+            numbers = probabilities[:, 0].tolist()
+            return self._write_answer(request, probabilities, [{"prediction": n} for n in numbers])
         # Lists, not arrays: JSON writes Python's numbers, and converts a whole array faster.
         predicted = self.model.predicted_codes(probabilities).tolist()
         predictions: list[dict[str, Any]] = [
             {"prediction": classes[index], "probabilities": dict(zip(classes, row, strict=True))}
             for index, row in zip(predicted, probabilities.tolist(), strict=True)
         ]
+        return self._write_answer(request, probabilities, predictions)
+
+    def _write_answer(
+        self,
+        request: EncodedRequest,
+        probabilities: np.ndarray,
+        predictions: list[dict[str, Any]],
+    ) -> bytes:
+        """Return the predictions as JSON, with the explanations if they are asked for."""
         if request.explain:
             threads = 1 if len(predictions) == 1 else self._threads
             explained = explain_rows(self.model, request.matrix, probabilities, threads)
             for prediction, explanation in zip(predictions, explained.to_json(), strict=True):
                 prediction["explanation"] = explanation
-        answer = {"model": self.name, "classes": classes, "predictions": predictions}
+        answer = {
+            "model": self.name,
+            "classes": self.model.classes,
+            "predictions": predictions,
+        }
         return json.dumps(answer, allow_nan=False, separators=(",", ":")).encode()
 
     @cached_property
@@ -303,6 +321,7 @@ class Service:
             "title": self.model.title,
             "kind": self.model.kind.name,
             "trained_on_rows": self.model.train_rows,
+            "task": self.model.task,
             "classes": self.model.classes,
             # Without one, the prediction is the most probable class.
             "decision": None if decision is None else decision.to_json(),

@@ -16,9 +16,9 @@ from engine.atomic import FileVersion
 from engine.errors import BadInput
 from engine.pipeline_library import Library
 from engine.text import counted, size
-from engine.values import Table
+from engine.values import Table, kind_of
 from nodes.data import formats
-from nodes.data.columns import proposed_target
+from nodes.data.columns import TASK_TITLES, Task, proposed_target, proposed_task
 from nodes.data.files import DataFile, delete_file, list_files
 from nodes.data.formats import FileFormat
 from nodes.data.hints import table_hints
@@ -184,24 +184,28 @@ def _draw_table(source: str) -> None:
     _draw_facts(source, version, seen)
     if len(seen.sheets) > 1 and choose_sheet(source, seen.sheets, "data-sheet") != file_format:
         st.rerun()
-    target = _choose_target(source, seen)
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        target = _choose_target(source, seen)
+        task = _choose_task(source, seen, target)
     target_works = False
     if target is not None:
         try:
-            seen, table = _read(source, file_format, target)
+            seen, table = _read(source, file_format, target, task)
             target_works = True
         except BadInput as problem:
             st.warning(plain(problem.message[:1].upper() + problem.message[1:]) + ".")
     # The first rows of a large table may have a single class, and the others more: only a run
     # can tell.
     usable = target is not None and (target_works or not seen.complete)
-    _draw_actions(source, version, file_format, target, seen if usable else None)
-    if target_works and target is not None:
+    _draw_actions(source, version, file_format, target, task, seen if usable else None)
+    if target_works and target is not None and task == "classification":
         _draw_classes(table, target, seen)
+    elif target_works and target is not None:
+        _draw_numbers(table, target, seen)
     shown_target = target if target_works else None
-    params = preview_params(source, file_format, shown_target)
+    params = preview_params(source, file_format, shown_target, task if target_works else None)
     _draw_hints(table_hints(params, studio().files))
-    key = f"{source_version(params, studio().files)}-{file_format}-{shown_target}"
+    key = f"{source_version(params, studio().files)}-{file_format}-{shown_target}-{params.task}"
     show_rows_and_columns(table, key, "data-look")
 
 
@@ -234,12 +238,14 @@ def _version_of(source: str) -> FileVersion | None:
     return FileVersion.of(where) if isinstance(where, Path) else None
 
 
-def _read(source: str, file_format: FileFormat, target: str | None) -> tuple[Preview, Table]:
+def _read(
+    source: str, file_format: FileFormat, target: str | None, task: Task | None = None
+) -> tuple[Preview, Table]:
     """Return the preview of a source, and its first rows as a table.
 
     Raise ``BadInput`` if the file or the target cannot be used.
     """
-    params = preview_params(source, file_format, target)
+    params = preview_params(source, file_format, target, task)
     with st.spinner("Reading …"):
         seen = preview(params, studio().files)
         return seen, seen.table(params)
@@ -298,6 +304,27 @@ def _choose_target(source: str, seen: Preview) -> str | None:
     )
 
 
+def _choose_task(source: str, seen: Preview, target: str | None) -> Task:
+    """Draw whether the target is a class or a number; at first, what its values look like.
+
+    A target that does not hold numbers is a class, without a choice.
+    """
+    if target is None or kind_of(seen.data.schema.field(target).type) != "number":
+        return "classification"
+    looks = proposed_task(seen.data.column(target))
+    key = f"data-task-{source}-{target}"
+    options: list[Task] = ["classification", "regression"]
+    return st.selectbox(
+        "Predict it as",
+        options,
+        options.index(looks),
+        format_func=TASK_TITLES.__getitem__,
+        key=key,
+        width=220,
+        help="Whole numbers with few values are often classes. Other numbers are quantities.",
+    )
+
+
 def _save_target(key: str) -> None:
     """Put the target into the address, so that it is still chosen after a reload."""
     chosen = st.session_state.get(key)
@@ -339,6 +366,23 @@ def _draw_classes(table: Table, target: str, seen: Preview) -> None:
     facts(*notes)
 
 
+def _draw_numbers(table: Table, target: str, seen: Preview) -> None:
+    """Draw the range of a target that is a number, and how many rows have no target."""
+    import pyarrow.compute as pc
+
+    values = table.labels()
+    least, greatest = pc.min_max(values).as_py().values()
+    mean, spread = pc.mean(values).as_py(), pc.stddev(values).as_py()
+    notes = [
+        f"a number from {least:,.6g} to {greatest:,.6g}",
+        f"mean {mean:,.6g}, standard deviation {spread:,.6g}",
+    ]
+    without_target = seen.rows_without(target)
+    if without_target:
+        notes.append(f"{counted(without_target, 'row')} without a target will be left out")
+    facts(*notes)
+
+
 # What can be done
 
 
@@ -347,6 +391,7 @@ def _draw_actions(
     version: FileVersion | None,
     file_format: FileFormat,
     target: str | None,
+    task: Task,
     usable: Preview | None,
 ) -> None:
     """Draw the buttons; ``usable`` is the preview if a pipeline can be made of it."""
@@ -359,7 +404,7 @@ def _draw_actions(
             help=None if usable else "Choose the target first.",
             key="data-use",
             on_click=_use,
-            args=(source, target, file_format, usable),
+            args=(source, target, task, file_format, usable),
         )
         if version is not None:
             # The sheet of an Excel file that can be read is chosen above.
@@ -369,12 +414,18 @@ def _draw_actions(
             _draw_delete(source)
 
 
-def _use(source: str, target: str | None, file_format: FileFormat, seen: Preview | None) -> None:
+def _use(
+    source: str,
+    target: str | None,
+    task: Task,
+    file_format: FileFormat,
+    seen: Preview | None,
+) -> None:
     """Save a pipeline for the table; the next drawing opens it."""
     if target is None or seen is None:
         return
     with errors_flashed("data"):
-        pipeline = pipeline_for(source, target, file_format, seen)
+        pipeline = pipeline_for(source, target, file_format, seen, task)
         st.session_state[NEW_PIPELINE] = Library(studio().workspace).create(pipeline)
 
 

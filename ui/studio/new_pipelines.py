@@ -22,6 +22,7 @@ from engine.pipeline_file import parse, with_values
 from engine.pipeline_library import Library
 from engine.plan import RunOptions
 from engine.runs import Runs
+from nodes.data.columns import Task
 from nodes.data.formats import FileFormat
 from nodes.data.tables import Preview
 
@@ -104,13 +105,22 @@ def prepare_example(runs: Runs) -> None:
 # A pipeline for a table
 
 
-def pipeline_for(source: str, target: str, file_format: FileFormat, seen: Preview) -> Pipeline:
+def pipeline_for(
+    source: str,
+    target: str,
+    file_format: FileFormat,
+    seen: Preview,
+    task: Task = "classification",
+) -> Pipeline:
     """Return a pipeline that trains a deep forest, and evaluates and inspects it on held-out rows.
 
-    ``seen`` is the preview of the table. Rows without a target and columns without values are
-    dropped if it has any: the pipeline would fail otherwise.
+    A forest that predicts a number is not inspected, since its layers have no classes. ``seen`` is
+    the preview of the table. Rows without a target and columns without values are dropped if it has
+    any: the pipeline would fail otherwise.
     """
     params: dict[str, Any] = {"source": source, "target": target, **file_format.settings}
+    if task == "regression":
+        params["task"] = task
     # By default, Load data fails for such tables.
     if seen.rows_without(target):
         params["missing_target"] = "drop"
@@ -124,8 +134,12 @@ def pipeline_for(source: str, target: str, file_format: FileFormat, seen: Previe
         "evaluate": Node(type="evaluate"),
         "inspect": Node(type="inspect-layers"),
     }
-    edges = tuple(Edge.between(start, end) for start, end in EDGES)
-    return Pipeline(name=f"Learn {title_of(source)}", nodes=nodes, edges=edges, layout=LAYOUT)
+    if task == "regression":
+        del nodes["inspect"]
+    drawn = [edge for edge in EDGES if edge[1].partition(".")[0] in nodes]
+    edges = tuple(Edge.between(start, end) for start, end in drawn)
+    layout = {name: LAYOUT[name] for name in nodes}
+    return Pipeline(name=f"Learn {title_of(source)}", nodes=nodes, edges=edges, layout=layout)
 
 
 def title_of(source: str) -> str:

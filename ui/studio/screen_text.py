@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Sized
 from typing import Literal, NamedTuple
 
 from engine.errors import FieldName, Message, Name, NodeName, PortName, Problem, Side, TypeName
 from engine.node_types import NodeType, NodeTypes
 from engine.pipeline import Node, Pipeline, PortRef
 from engine.sweeps import param_title
-from engine.text import readable
+from engine.text import counted, readable
 from nodes.data.samples import source_title as source_title
 from ui.cli.progress import MARKS
 
@@ -242,3 +243,8 @@ def tone(state: str) -> Tone:
 def state_label(state: str) -> str:
     """Return a state with its mark: ``✓ done``."""
     return f"{MARKS.get(state, '·')} {state}"
+
+
+def task_words(classes: Sized) -> str:
+    """Return what a model predicts, by its classes: ``3 classes``, or ``predicts a number``."""
+    return counted(len(classes), "class", "classes") if classes else "predicts a number"

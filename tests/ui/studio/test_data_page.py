@@ -178,9 +178,27 @@ def test_a_name_that_cannot_be_is_told_at_the_field(studio: Studio):
     assert next(button for button in test.button if button.label == "Keep both").disabled
 
 
+def choose_task(test: AppTest, task: str) -> AppTest:
+    return next(box for box in test.selectbox if box.label == "Predict it as").set_value(task).run()
+
+
+def test_a_quantity_is_proposed_as_a_number_and_the_pipeline_says_so(studio: Studio):
+    (studio.workspace.data / "a.csv").write_text(CSV)
+    test = choose_target(at("a.csv"), "age")
+    assert not test.warning and "a number from 0 to 39" in words(test)
+    test.button(key="data-use").click().run()
+    (entry,) = Library(studio.workspace).entries()
+    assert entry.pipeline.nodes["load"].params["task"] == "regression"
+    assert "inspect" not in entry.pipeline.nodes
+    # A target of texts has no choice.
+    test = choose_target(at("a.csv"), "job")
+    assert all(box.label != "Predict it as" for box in test.selectbox)
+
+
 def test_a_column_that_cannot_be_a_target_is_told_why_and_the_table_stays(studio: Studio):
     (studio.workspace.data / "a.csv").write_text(CSV)
     test = choose_target(at("a.csv"), "age")
+    test = choose_task(test, "classification")
     assert len(test.warning) == 1 and "age" in test.warning[0].value
     assert next(
         button for button in test.button if button.label == "Use in a new pipeline"

@@ -97,6 +97,8 @@ class EvaluationFigures:
         rows = counted(self.rows, kind.removesuffix("s"))
         if self.positive is not None:
             return f"{rows}, positive class {self.positive}"
+        if not self.classes:
+            return f"{rows}, predicted numbers"
         return f"{rows}, {counted(len(self.classes), 'class', 'classes')}"
 
 

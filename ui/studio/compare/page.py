@@ -38,6 +38,7 @@ from ui.studio.compare.leaderboard import (
 )
 from ui.studio.forms.fit_count import preset_info
 from ui.studio.inspect.forest_source import FOREST
+from ui.studio.plots.regression import predicted_against_true
 from ui.studio.previews.reports import AGAINST, show_overlaid_curves
 from ui.studio.runs.run_view import open_pipeline_button
 from ui.studio.screen_text import plain, shortened, source_title, time_of_day
@@ -394,7 +395,10 @@ def _columns(
     if any(line.repeats for line in lines):
         help_text = "Runs that found the result in the cache are one line."
         config["runs"] = text("Runs", width="medium", help=help_text)
-    for name in [*measures_of(lines), "threshold"]:
+    # Predicted numbers have no threshold: None hides the column.
+    if not any(line.evaluation.classes for line in lines):
+        config["threshold"] = None
+    for name in [name for name in (*measures_of(lines), "threshold") if name not in config]:
         mark = ""
         if name == measure:
             mark = " ▴" if lower_is_better(name) else " ▾"
@@ -410,11 +414,16 @@ def _draw_ticked(ticked: list[Line]) -> None:
     if len(ticked) > MOST_DRAWN:
         st.caption(f"Only the first {MOST_DRAWN} of {len(ticked)} ticked lines are shown.")
     drawn = ticked[:MOST_DRAWN]
+    tabs = {
+        "Curves": lambda: _draw_curves(_reports(drawn)),
+        "Recall at rates": lambda: _draw_recalls(drawn),
+        "Confusion": lambda: _draw_confusions(_reports(drawn)),
+    }
+    if not any(line.evaluation.classes for line in drawn):
+        tabs = {"Predicted and true": lambda: _draw_predicted(_reports(drawn))}
     draw_tabs(
         {
-            "Curves": lambda: _draw_curves(_reports(drawn)),
-            "Recall at rates": lambda: _draw_recalls(drawn),
-            "Confusion": lambda: _draw_confusions(_reports(drawn)),
+            **tabs,
             "Settings": lambda: _draw_changes(drawn),
             "Runs": lambda: _draw_runs(drawn),
         },
@@ -457,6 +466,20 @@ def _draw_confusions(reports: list[tuple[str, Report]]) -> None:
                         confusion["labels"], confusion["counts"], title=reports[index][0]
                     )
                     chart(figure, f"compare-confusion-{index}")
+
+
+def _draw_predicted(reports: list[tuple[str, Report]]) -> None:
+    """Draw the predicted against the true numbers of each line, two side by side."""
+    drawn = [(name, report.data["points"]) for name, report in reports if "points" in report.data]
+    if not drawn:
+        st.caption("The evaluations have no rows to draw.")
+    for start in range(0, len(drawn), 2):
+        for column, (index, (name, points)) in zip(
+            st.columns(2), enumerate(drawn[start : start + 2], start), strict=False
+        ):
+            with column:
+                figure = predicted_against_true(points["truth"], points["predicted"], title=name)
+                chart(figure, f"compare-predicted-{index}")
 
 
 def _draw_recalls(lines: list[Line]) -> None:

@@ -1,12 +1,12 @@
 """Draw where *Load data* reads from: a file, a sample, an address, or a file uploaded here.
 
 Another source keeps the target if it has that column. Otherwise a column that is named like a
-target is proposed.
+target is proposed. With another target, the form proposes whether it is a class or a number.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,7 @@ import streamlit as st
 
 from engine.errors import BadInput
 from nodes.data import formats
-from nodes.data.columns import proposed_target
+from nodes.data.columns import proposed_target, proposed_task
 from nodes.data.locations import without_credentials
 from nodes.data.samples import (
     PREFIX,
@@ -125,3 +125,35 @@ def with_source(
     revised.pop("target", None)
     target = None if sample_name(source) else proposed_target(names)
     return {**revised, "target": target} if target else revised
+
+
+def proposing_task(change: Callable[[ParamsEdit], None]) -> Callable[[ParamsEdit], None]:
+    """Return ``change``, such that an edit of the target also says what it is predicted as."""
+    return lambda edit: change(partial(_with_task, edit=edit))
+
+
+def _with_task(params: dict[str, Any], edit: ParamsEdit) -> dict[str, Any]:
+    """Return the parameters after an edit.
+
+    With another target or source, a target that looks like a quantity is predicted as a number.
+    """
+    after = edit(params)
+    names = ("source", "target")
+    if [params.get(name) for name in names] == [after.get(name) for name in names]:
+        return after
+    others = {name: value for name, value in after.items() if name != "task"}
+    source, target = after.get("source"), after.get("target")
+    if isinstance(source, str) and isinstance(target, str) and _is_quantity(source, target):
+        return {**others, "task": "regression"}
+    return others
+
+
+def _is_quantity(source: str, target: str) -> bool:
+    """Return whether a column looks like a quantity; False if it cannot be read."""
+    try:
+        seen = preview(preview_params(source, file_format_of(source)), studio().files)
+    except BadInput:
+        return False
+    if target not in seen.data.column_names:
+        return False
+    return proposed_task(seen.data.column(target)) == "regression"

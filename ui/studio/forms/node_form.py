@@ -18,7 +18,7 @@ from ui.studio.forms.field_help import draw_help
 from ui.studio.forms.field_widgets import draw_field
 from ui.studio.forms.fields import FieldSpec, specs_of
 from ui.studio.forms.form import Form, ParamsEdit, draw_style
-from ui.studio.forms.load_data import draw_source
+from ui.studio.forms.load_data import draw_source, proposing_task
 
 MORE = "More settings"
 
@@ -41,6 +41,8 @@ def node_form(
     """
     specs = specs_of(node_type.params)
     titles = {spec.name: spec.title for spec in specs}
+    if node_type.name == "load-data":
+        change = proposing_task(change)
     form = Form(key, node.params, problems, change, columns, offered_files, titles=titles)
     draw_style()
     with st.container(gap="small", key=f"node-form/{key}"):

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from deepforest.metrics import format_metric, metric_title
+from deepforest.metrics import REGRESSION_METRICS, format_metric, metric_title
 from deepforest.records import SCORED_ON, LayerRecord, depth_sentence
 from engine.graph import model_behind
 from engine.node_types import NodeTypes
@@ -89,6 +89,11 @@ class ForestView:
     """The name of the forest on screen; two forests side by side have different names."""
     is_second: bool = False
     """Whether it is shown beside another one."""
+
+    @property
+    def predicts_numbers(self) -> bool:
+        """Return whether it predicts a number; its rows have neither classes nor margins."""
+        return self.metric in REGRESSION_METRICS
 
     @property
     def key(self) -> str:

@@ -61,6 +61,10 @@ HINT = (
     "Add an Inspect layers node after the forest to see t-SNE maps, single rows and how often its "
     "learners agree."
 )
+OF_NUMBERS = (
+    "This forest predicts a number. Maps of rows, single rows and agreement of learners are for "
+    "forests that predict classes."
+)
 INSPECTED = (
     "This run also has an inspection of this forest. "
     "Choose it above to see t-SNE maps and single rows."
@@ -415,7 +419,8 @@ def _draw(
         if second and other:
             _draw_facts(other, _score_in_words(second.pipeline, second.state, other))
         if forest.records and choice.type == FOREST:
-            st.info(INSPECTED if inspected else HINT, icon=":material/layers:")
+            hint = OF_NUMBERS if forest.predicts_numbers else HINT
+            st.info(INSPECTED if inspected else hint, icon=":material/layers:")
         _draw_sections(forest, other, growing=awaited and choice.type == FOREST)
     except CorruptObject:
         st.warning(

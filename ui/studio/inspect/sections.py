@@ -86,6 +86,10 @@ def draw_growth(forest: ForestView, other: ForestView | None = None) -> None:
         st.markdown(plain(sentence))
     ratio_words = f"Margin ratio. {RATIO} Good: it falls while the score improves."
     growth = plots.growth(records, forest.metric, title, stages)
+    if forest.predicts_numbers:
+        picture(growth, "growth", f"{score_words} {_whose_scores(records)}")
+        _draw_layer_table(forest, title)
+        return
     side_by_side(
         [
             (growth, "growth", f"{score_words} {_whose_scores(records)}"),

@@ -24,7 +24,7 @@ from ui.studio import links
 from ui.studio.models import serving, use, versions
 from ui.studio.models.services import ModelService
 from ui.studio.previews.models import show_inside
-from ui.studio.screen_text import node_title, plain, time_of_day
+from ui.studio.screen_text import node_title, plain, task_words, time_of_day
 from ui.studio.session import studio
 from ui.studio.widgets import (
     download,
@@ -197,7 +197,7 @@ def _draw_facts(entry: ModelEntry) -> None:
     """Draw the facts of a model, and the data, pipeline and run it comes from."""
     facts(
         entry.title,
-        counted(len(entry.classes), "class", "classes"),
+        task_words(entry.classes),
         counted(len(entry.features), "feature"),
         f"trained on {counted(entry.rows, 'row')}",
         size(entry.bytes),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -326,6 +326,8 @@ def first_rows(path: Path, most: int = FIRST_ROWS) -> pa.Table:
 def draw_usage(registry: Registry, entry: ModelEntry) -> None:
     """Draw commands and code that use the model, ready to copy."""
     example = UsageExample(reference_of(entry), studio().workspace.root)
+    if not entry.classes:
+        example = replace(example, predict="predict")
     row = example_row(
         TableEncoder.from_json(describe_model(registry.folder_of(entry.reference))["encoder"])
     )
@@ -353,6 +355,8 @@ class UsageExample:
     workspace: Path
     source: str = "new_rows.csv"
     target: str = "scored.csv"
+    predict: str = "predict_proba"
+    """The method that Python calls; a model that predicts a number has only ``predict``."""
 
 
 def command_line(example: UsageExample) -> str:
@@ -389,7 +393,7 @@ def python(example: UsageExample) -> str:
             "import sylva",
             "",
             f"model = {load}",
-            f"print(model.predict_proba(pd.read_csv({example.source!r})))",
+            f"print(model.{example.predict}(pd.read_csv({example.source!r})))",
         ]
     )
 

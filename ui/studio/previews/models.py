@@ -28,7 +28,7 @@ from nodes.models.training import validation_text
 from ui.studio import links, plots
 from ui.studio.inspect.forest_source import depth_text
 from ui.studio.inspect.tables import layer_settings
-from ui.studio.screen_text import plain
+from ui.studio.screen_text import plain, task_words
 from ui.studio.widgets import chart, draw_tabs, facts, grid, opened
 
 FOREST_FILE = "forest.json"
@@ -45,7 +45,7 @@ def show_model(output: Artifact, store: Store, key: str) -> None:
     info = describe_model(folder)
     facts(
         info["title"],
-        counted(len(info["classes"]), "class", "classes"),
+        task_words(info["classes"]),
         counted(len(info["features"]), "feature"),
         f"trained on {counted(info['train_rows'], 'row')}",
         size(output.size),
@@ -64,11 +64,13 @@ def show_inside(folder: Path, info: Mapping[str, Any], key: str) -> None:
     """
     forest = forest_record(folder)
     layers = {"Layers": lambda: _show_layers(forest, key)} if forest else {}
+    # A model that predicts a number has none.
+    classes = {"Classes": lambda: _show_classes(info, key)} if info["classes"] else {}
     draw_tabs(
         {
             **layers,
             "Features": lambda: grid(_features(info), f"{key}-features"),
-            "Classes": lambda: _show_classes(info, key),
+            **classes,
             "Settings": lambda: _show_settings(info, key),
         },
         key,

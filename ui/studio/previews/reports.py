@@ -27,7 +27,7 @@ from engine.values import Report
 from nodes.evaluate import per_class
 from nodes.models.uncertainty import difference_text, interval_text
 from ui.studio import plots
-from ui.studio.previews import thresholds
+from ui.studio.previews import regression, thresholds
 from ui.studio.previews.errors import EvaluatedRows, draw_errors
 from ui.studio.previews.importances import show_importances
 from ui.studio.screen_text import plain
@@ -85,7 +85,10 @@ def show_report(output: Artifact, store: Store, key: str, maker: Maker) -> None:
     report = named_report(opened(output, store), maker.node, maker.names)
     if report.kind == "comparison" and maker.rows:
         report = replace(report, data={**report.data, "ranked_on": maker.rows})
-    KINDS.get(report.kind, _any)(report, key)
+    draw = KINDS.get(report.kind, _any)
+    if regression.is_regression(report):
+        draw = regression.show_evaluation
+    draw(report, key)
     if maker.evaluated is not None and report.kind == "evaluation":
         draw_errors(report, maker.evaluated, store, key)
     downloads(report.kind, report.rows, asdict(report), key)

@@ -26,6 +26,7 @@ from nodes.data.column_statistics import (
 )
 from nodes.models.encoder import MISSING, category_codes
 from ui.studio import plots
+from ui.studio.previews import regression
 from ui.studio.widgets import (
     chart,
     check_intact,
@@ -279,6 +280,12 @@ def show_predictions(output: Artifact, store: Store, key: str, model: str = "") 
     """
     check_intact(output, store)
     summary = _summary(output.digest, output, store)
+    if isinstance(summary, tuple):
+        title, values = summary
+        by = f"by {model or title}" if model or title else ""
+        facts(counted(values.rows, "row"), "predicted numbers", by, size(output.size))
+        regression.draw_predictions(values, key)
+        return
     model = model or summary.model
     by = f"by {model}" if model else ""
     classes = counted(len(summary.counts), "class", "classes")
@@ -321,9 +328,17 @@ def _show_probabilities(summary: PredictionSummary, key: str) -> None:
 
 
 @st.cache_data(max_entries=16, show_spinner="Counting …")
-def _summary(digest: str, _output: Artifact, _store: Store) -> PredictionSummary:
-    """Return the summary of stored predictions from the cache; ``digest`` is the cache key."""
-    return summarize(opened(_output, _store))
+def _summary(
+    digest: str, _output: Artifact, _store: Store
+) -> PredictionSummary | tuple[str, regression.ValueSummary]:
+    """Return the summary of stored predictions from the cache; ``digest`` is the cache key.
+
+    Of predicted numbers it is the title of the model and their own summary.
+    """
+    predictions = opened(_output, _store)
+    if predictions.values is not None:
+        return predictions.model, regression.summarize(predictions)
+    return summarize(predictions)
 
 
 def summarize(predictions: Predictions) -> PredictionSummary:

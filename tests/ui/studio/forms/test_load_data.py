@@ -75,3 +75,17 @@ def test_a_damaged_file_is_refused_and_nothing_is_saved(draw, tmp_path: Path):
     form = send(draw("load-data"), "people.parquet", "not a table")
     assert form.params == {} and "not saved" in form.app.error[0].value
     assert list((tmp_path / "data").iterdir()) == []
+
+
+def test_a_target_that_looks_like_a_quantity_is_predicted_as_a_number(draw, tmp_path: Path):
+    rows = "".join(f"{i * 1.5},{i % 2},{'ab'[i % 2]}\n" for i in range(40))
+    (tmp_path / "data/homes.csv").write_text("price,sold,city\n" + rows)
+    form = draw("load-data")
+    form.give("Source", "homes.csv")
+    assert form.give("Target", "price") == {
+        "source": "homes.csv",
+        "target": "price",
+        "task": "regression",
+    }
+    assert form.problems == []
+    assert form.give("Target", "sold") == {"source": "homes.csv", "target": "sold"}
