@@ -15,7 +15,7 @@ from engine.values import Folder, Report, Table
 from nodes import permutation_importance
 from nodes.permutation_importance import NODE
 from tests.expect import refused
-from tests.nodes.conftest import MODELS
+from tests.nodes.conftest import MODELS, load_sample
 from tests.nodes.models.conftest import DECIDING, make_table
 
 
@@ -52,6 +52,17 @@ def test_a_large_table_is_sampled_and_the_seed_decides(ctx: NodeContext, model: 
     assert one.headline["rows"] == 50 and one.headline["metric"] == "log_loss"
     assert one == measured(ctx, model, table, rows=50)
     assert one.headline["value"] != measured(ctx, model, table, rows=50, seed=1).headline["value"]
+
+
+def test_a_model_of_numbers_is_measured_by_rmse(ctx: NodeContext, tmp_path: Path) -> None:
+    table = load_sample(ctx, "diabetes")
+    folder = tmp_path / "numbers"
+    folder.mkdir()
+    node = MODELS["mart"][0]
+    node.run(ctx, {"table": table}, node.params(trees=20))["model"].save(folder)
+    report = measured(ctx, Folder(folder), table)
+    assert report.headline["metric"] == "rmse"
+    assert report.rows[0]["low"] > 0
 
 
 def test_it_keeps_the_contract_of_nodes(model: Folder, tmp_path: Path) -> None:
