@@ -169,6 +169,9 @@ class ThresholdDecision:
             raise ValueError("a text of the decision is not a text")
         if not all(type(number) in (int, float) and isfinite(number) for number in numbers):
             raise ValueError("a number of the decision is not a number")
+        # Sums of shares may be above 1 by rounding.
+        if not -1e-6 <= found.threshold <= 1 + 1e-6 or found.rows < 1:
+            raise ValueError("the threshold is not a probability, or was chosen on no rows")
         if len(classes) != 2 or found.positive not in classes:
             raise ValueError("the decision is not about one of two classes")
         return found

@@ -362,6 +362,8 @@ class TestSavedModels:
             {"decision": {"threshold": 0.5}},
             {"decision": {"threshold": "high"}},
             {"decision": {"threshold": float("nan")}},
+            {"decision": {"threshold": 5.0}},
+            {"decision": {"rows": -1}},
             {"decision": {"positive": "unknown"}},
             {"decision": {"costs": {"false_alarm": "much"}}},
             {"calibration": {"method": "magic"}},
