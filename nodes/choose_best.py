@@ -176,7 +176,12 @@ def _on_rows(
     ctx: NodeContext, candidates: list[Candidate], table: Table, params: ChooseBestParams
 ) -> list[Report]:
     """Return the evaluation of each model on the rows; models are evaluated in parallel."""
-    settings = EvaluateParams(name="", positive=params.positive, threshold=None)
+    classes = describe_model(candidates[0].folder.path)["classes"]
+    positive = params.positive
+    if positive is None and len(classes) == 2:
+        # The same for all: each model may have a threshold for another class.
+        positive = classes[-1]
+    settings = EvaluateParams(name="", positive=positive, threshold=None)
     threads = max(1, ctx.threads // len(candidates))
 
     def evaluated(candidate: Candidate) -> Report:

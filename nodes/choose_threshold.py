@@ -4,8 +4,8 @@ The threshold is chosen on the probabilities of the model and saved with it. Row
 trained on would make it too high, and the test rows must stay untouched, so the node takes rows of
 its own.
 
-A calibration keeps the order of the rows, so that it does not matter for the choice: the threshold
-is chosen first, then mapped like the probabilities. The calibration that is saved is fitted on all
+With a calibration, the threshold is chosen on calibrated probabilities: where these reach 0 or 1,
+rows that the model can separate become equal. The calibration that is saved is fitted on all
 validation rows. How well it works is measured by folds: each row is calibrated by a map that was
 fitted on other rows.
 """
@@ -29,7 +29,7 @@ from nodes.models.model import FittedModel, load_model
 if TYPE_CHECKING:
     import numpy as np
 
-    from nodes.models.decision import Calibration, ThresholdCounts
+    from nodes.models.decision import ThresholdCounts
 
 FOLDS = 5
 """Parts of the validation rows by which a calibration is measured."""
@@ -218,13 +218,13 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: ChooseThresholdParams)
             f"the model gives all {len(score):,} rows the same probability, so that no threshold "
             "separates them; train it with other columns or settings"
         )
-    counts = ThresholdCounts.of(positive, score, amounts)
-    at = chosen_position(counts, params)
     calibration, reliabilities = None, None
     if params.calibration != "none":
         calibration = fit_calibration(params.calibration, score, positive, name)
         reliabilities = _reliabilities(score, positive, params)
-        counts = _calibrated(counts, calibration)
+        score = calibration.apply(score)
+    counts = ThresholdCounts.of(positive, score, amounts)
+    at = chosen_position(counts, params)
     decision = ThresholdDecision(
         name, float(counts.threshold[at]), params.words, len(score), params.costs
     )
@@ -348,8 +348,8 @@ def _at_rate(counts: ThresholdCounts, share: float) -> int:
         tied = int(counts.interrupted[1])
         raise BadInput(
             f"the {tied:,} rows with the highest probability have the same one, and at most "
-            f"{int(allowed + 1e-9):,} may be interrupted; choose a higher rate, or a model with "
-            "finer probabilities",
+            f"{int(allowed + 1e-9):,} may be interrupted; choose a higher rate, or a model or "
+            "calibration with finer probabilities",
             field="rate",
         )
     return at
@@ -386,14 +386,6 @@ def _best_money(counts: ThresholdCounts, costs: Costs) -> int:
 
 
 # Calibration
-
-
-def _calibrated(counts: ThresholdCounts, calibration: Calibration) -> ThresholdCounts:
-    """Return the same decisions at calibrated thresholds."""
-    import numpy as np
-
-    thresholds = np.concatenate((counts.threshold[:1], calibration.apply(counts.threshold[1:])))
-    return replace(counts, threshold=thresholds)
 
 
 def _reliabilities(

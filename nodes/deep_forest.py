@@ -611,6 +611,7 @@ KIND = ModelKind(
         "CascadeForestRegressor",
     ),
     build_regressor=build_regressor,
+    rounds_target=True,
 )
 NODE = training_node(
     KIND,

@@ -57,8 +57,9 @@ class EvaluateParams(NodeParams):
     positive: str | None = Field(
         None,
         title="Positive class",
-        description="The class to find, such as fraud. Empty: the last one of two classes; "
-        "with more classes, metrics are means over all of them.",
+        description="The class to find, such as fraud. Empty: the one of the threshold that Choose "
+        "threshold saved with the model, else the last one of two classes; with more classes, "
+        "metrics are means over all of them.",
         json_schema_extra=form_hint(choose="class"),
     )
     threshold: float | None = Field(
@@ -219,7 +220,11 @@ def _of_one_class(
     """Return the evaluation of one class against the rest, or of two classes."""
     from deepforest import metrics
 
-    positive = len(classes) - 1 if params.positive is None else classes.index(params.positive)
+    positive = len(classes) - 1
+    if params.positive is not None:
+        positive = classes.index(params.positive)
+    elif decision is not None:
+        positive = classes.index(decision.positive)
     against_rest = one_against_rest(truth, probabilities, positive)
     # The threshold of the predicted classes; None: the most probable class.
     decided, rule = params.threshold, "given"

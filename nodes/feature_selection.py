@@ -14,7 +14,7 @@ from engine.node_types import NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.values import Report, Table
 from nodes.data.columns import check_learnable
 from nodes.models.kinds import Precision
-from nodes.models.training import Seed, labelled
+from nodes.models.training import Seed, check_rounded, labelled
 
 
 class FeatureSelectionParams(NodeParams):
@@ -56,6 +56,8 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: FeatureSelectionParams
 
     table: Table = inputs["table"]
     known, y, classes = labelled(table, ctx.log)
+    if not classes:
+        check_rounded(y, str(table.target), NODE.title)
     encoder = TableEncoder.fit(known, "codes", ctx.log)
     ctx.progress(0.1, f"boosting on {len(encoder.names):,} features")
     selector = MartSelector(

@@ -214,6 +214,7 @@ KIND = ModelKind(
         "Booster",
     ),
     build_regressor=build_regressor,
+    rounds_target=True,
 )
 NODE = training_node(
     KIND,

@@ -49,6 +49,8 @@ FEW_CLASSES = 10
 """Up to this many classes, a class may have a single row."""
 MANY_NUMBERS = 20
 """From so many different numbers on, a column looks like a quantity."""
+LARGEST = 1e30
+"""Largest number that a regression can learn; its inverse is the smallest difference."""
 
 
 TARGET_NAMES = ("target", "label", "class", "y")
@@ -195,6 +197,14 @@ def check_numbers(values: pa.ChunkedArray, target: str, *, field: str | None = "
     if least == greatest:
         raise BadInput(
             f"the target '{target}' is {least:g} in all rows; a regression needs different numbers",
+            field=field,
+        )
+    # Learners compute with squares, and some with 32-bit floats.
+    if max(-least, greatest) > LARGEST or greatest - least < 1 / LARGEST:
+        raise BadInput(
+            f"the target '{target}' lies between {least:g} and {greatest:g}; a regression needs "
+            f"numbers up to {LARGEST:g} that differ by at least {1 / LARGEST:g}, so choose another "
+            "unit",
             field=field,
         )
 

@@ -145,11 +145,10 @@ def explain_row(
     probabilities = model.predict_matrix(matrix)[0]
     learners, vectors, outputs = _way_through_layers(model, matrix)
     progress(0.3, "Computing the contributions of the columns…")
-    parts, reason = np.full((len(model.encoder.names) + 1, len(model.classes)), np.nan), ""
+    parts, reason = np.full((len(model.encoder.names) + 1, model.n_outputs), np.nan), ""
     try:
         parts = model.explain_matrix(matrix)[0]
-    # A learner of a deep forest may be any estimator of scikit-learn.
-    except (BadInput, ValueError) as error:
+    except BadInput as error:
         reason = str(error)
     return RowExplanation(
         columns=model.encoder.names,

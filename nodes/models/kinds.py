@@ -74,6 +74,8 @@ class ModelKind:
     """Returns an unfitted estimator that predicts numbers; None if the kind has only classes."""
     classifies: bool = True
     """Whether ``build`` returns a classifier; False for a kind that predicts only numbers."""
+    rounds_target: bool = False
+    """Whether the numbers to predict are rounded to 32-bit floats."""
 
     def check_task(self, task: Task) -> None:
         """Raise ``BadInput`` if this kind of model cannot learn such a target."""

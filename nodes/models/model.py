@@ -183,7 +183,11 @@ class FittedModel:
         self.check_explainable()
         if not len(matrix):
             return np.empty((0, len(self.encoder.columns) + 1, self.n_outputs))
-        parts = with_threads(self.estimator, threads).predict_contributions(matrix)
+        try:
+            parts = with_threads(self.estimator, threads).predict_contributions(matrix)
+        # A learner of a deep forest may be any estimator of scikit-learn.
+        except ValueError as error:
+            raise BadInput(f"Predictions of this model cannot be explained: {error}") from error
         widths = [column.width(self.encoder.form) for column in self.encoder.columns]
         # A column may take several columns of the matrix, such as one for each category.
         starts = np.cumsum([0, *widths])

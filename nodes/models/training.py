@@ -78,6 +78,8 @@ Seed = Annotated[
     ),
 ]
 
+ROUNDED_SHARE = 0.01
+"""Share of the standard deviation of a target that may be lost by rounding."""
 FEATURES_PER_SPLIT = {"sqrt": "√ features", "log2": "log₂ features", "all": "all features"}
 """How the choices for features per split are shown."""
 
@@ -185,6 +187,8 @@ def train(
         validation=validation,
         log=ctx.log,
     )
+    if kind.rounds_target and rows.task == "regression":
+        check_rounded(rows.y, str(table.target), kind.title)
     estimator = kind.estimator(params, rows.task)
     fit(ctx, rows, estimator)
     model = rows.model(kind, estimator, params.model_dump(mode="json"))
@@ -474,6 +478,20 @@ def labelled(table: Table, log: Callable[[str], None]) -> tuple[Table, np.ndarra
         )
     table, y = _with_class(table, class_codes(table.labels(), classes), log)
     return table, y, classes
+
+
+def check_rounded(y: np.ndarray, target: str, title: str) -> None:
+    """Raise ``BadInput`` if the numbers differ so little that 32-bit floats lose it."""
+    import numpy as np
+
+    step = float(np.spacing(np.float32(np.abs(y).max())))
+    if step > ROUNDED_SHARE * y.std():
+        raise BadInput(
+            f"the target '{target}' lies between {y.min():,.10g} and {y.max():,.10g}, and {title} "
+            f"can tell its values apart only in steps of {step:,.3g}; subtract a number near "
+            f"{y.mean():,.10g} from it in a Derive column node, or use Linear regression or a "
+            "forest"
+        )
 
 
 def _with_class(

@@ -14,7 +14,7 @@ from engine.errors import BadInput
 from engine.node_types import Column
 from engine.testing import check_node
 from engine.values import Costs, Folder, Predictions, Table, ThresholdDecision
-from nodes import choose_threshold, evaluate, mart, predict
+from nodes import choose_threshold, evaluate, logistic_regression, mart, predict
 from nodes.choose_threshold import NODE, ChooseThresholdParams, chosen_position
 from nodes.models.decision import Calibration, ThresholdCounts
 from nodes.models.model import FILE, decision_texts, describe_model, load_model
@@ -285,6 +285,26 @@ class TestCalibration:
         # What the folds promise is about what other rows show.
         assert report.headline["brier_after"] == pytest.approx(briers[1], rel=0.15)
 
+    def test_equal_calibrated_probabilities_count_as_one_threshold(self, ctx, tmp_path):
+        """Of classes that can be separated, a sigmoid is so steep that it reaches exactly 1."""
+        rng = np.random.default_rng(0)
+        x = rng.normal(size=2_000)
+        columns = {"x": x, "y": np.where(x > 1, "fraud", "good")}
+        table = Table(pa.table(columns), "y", {})
+        separated = logistic_regression.NODE.run(
+            ctx, {"table": table}, logistic_regression.NODE.params()
+        )["model"]
+        folder = saved(separated, tmp_path / "separated")
+        rate = {"rule": "rate", "rate": "1/100"}
+        with refused(field="rate", naming="have the same one"):
+            choose(ctx, folder, table, calibration="sigmoid", **rate)
+        model, report = choose(ctx, folder, table, calibration="sigmoid")
+        codes = model.predicted_codes(model.predict_proba(table))
+        assert report.headline["interrupted"] == (codes == model.classes.index("fraud")).sum()
+        model, _ = choose(ctx, folder, table, calibration="isotonic", **rate)
+        codes = model.predicted_codes(model.predict_proba(table))
+        assert (codes == model.classes.index("fraud")).sum() == 20
+
     def test_the_reliability_is_measured_by_folds(self, ctx, folder, validation):
         model, report = choose(ctx, folder, validation, calibration="isotonic")
         fraud, scores = fraud_and_scores(model, validation)
@@ -522,3 +542,18 @@ def test_columns_of_the_node_are_known_before_a_run():
     known = (Column("x", "number"), Column("y", "category", "target"))
     assert choose_threshold.columns({"table": known, "model": None}, ChooseThresholdParams()) == {}
     assert choose_threshold.columns({"table": None}, ChooseThresholdParams()) == {}
+
+
+def test_an_evaluation_is_about_the_class_of_the_threshold(ctx, folder, validation, tmp_path):
+    """The model's classes are fraud and good: without a threshold, good would be positive."""
+    model, _ = choose(ctx, folder, validation, rule="costs")
+    inputs = {"model": saved(model, tmp_path / "chosen"), "table": validation}
+    predictions = predict.NODE.run(ctx, inputs, predict.NODE.params())["predictions"]
+    report = evaluate.NODE.run(ctx, {"predictions": predictions}, evaluate.NODE.params())["report"]
+    assert report.headline["positive"] == "fraud"
+    assert report.headline["threshold"] == model.decision.threshold
+    assert "cost" in report.headline
+    named = evaluate.NODE.run(
+        ctx, {"predictions": predictions}, evaluate.NODE.params(positive="good")
+    )["report"]
+    assert named.headline["positive"] == "good"

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from sklearn.linear_model import LinearRegression
 
+from deepforest import CascadeForestRegressor
 from engine.errors import BadInput
 from engine.node_types import Column
 from engine.testing import check_node
@@ -31,9 +34,10 @@ from nodes import (
 )
 from nodes.data.columns import proposed_task, task_of
 from nodes.models import regression
-from nodes.models.explanations import column_importance, explain_rows
+from nodes.models.explanations import column_importance, explain_row, explain_rows
 from nodes.models.fast_predict import with_fast_predict
 from nodes.models.model import load_model
+from tests.expect import refused
 from tests.nodes.conftest import LAYERS, load_sample, make_context
 
 LEARNERS = {
@@ -248,6 +252,46 @@ def test_a_target_that_cannot_be_a_number(tmp_path, text, params, field, words):
     with pytest.raises(BadInput, match=words) as raised:
         load(tmp_path, text, task="regression", **params)
     assert raised.value.field == field
+
+
+@pytest.mark.parametrize("scale", [1e35, 1e300, 1e-300])
+def test_numbers_that_no_learner_can_square(tmp_path, scale):
+    rows = "\n".join(f"{number},{(number + 0.5) * scale!r}" for number in range(30))
+    with refused(field="target", naming=["'y'", "another unit"]):
+        load(tmp_path, f"x,y\n{rows}\n", task="regression")
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_a_large_offset_is_learned_or_refused(name, ctx):
+    """LightGBM and the layers of a cascade round a billion to steps of 64."""
+    x = np.random.default_rng(0).normal(size=300)
+    table = Table(pa.table({"x": x, "y": 3 * x + 1e9}), "y", {})
+    if name in ("mart", "deep-forest"):
+        with refused(naming=["'y'", "steps of 64", "Derive column"]):
+            trained(ctx, table, name)
+        return
+    predicted = trained(ctx, table, name).predict_proba(table)[:, 0]
+    assert np.square(predicted - table.data["y"].to_numpy()).mean() < 1
+
+
+def test_features_are_not_selected_by_a_rounded_target(ctx):
+    x = np.random.default_rng(0).normal(size=300)
+    table = Table(pa.table({"x": x, "y": 3 * x + 1e9}), "y", {})
+    with refused(naming=["'y'", "steps of 64"]):
+        feature_selection.NODE.run(ctx, {"table": table}, feature_selection.NODE.params())
+
+
+def test_a_learner_of_scikit_learn_cannot_be_explained(ctx):
+    rng = np.random.default_rng(0)
+    table = Table(pa.table({"x": rng.normal(size=60), "y": rng.normal(size=60)}), "y", {})
+    forest = CascadeForestRegressor(learners=[LinearRegression()], max_layers=1, cv=2)
+    rows = steps.training_rows(table)
+    model = replace(trained(ctx, table, "deep-forest"), estimator=forest.fit(rows.matrix, rows.y))
+    with refused(naming="LinearRegression"):
+        model.contributions(table)
+    found = explain_row(model, table.data.slice(0, 1))
+    assert "LinearRegression" in found.reason
+    assert found.contributions.shape == (1, 1) and np.isnan(found.contributions).all()
 
 
 def test_many_numbers_as_classes_name_the_setting(tmp_path):
