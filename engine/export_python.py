@@ -303,9 +303,9 @@ def literal(value: Any) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Return the text as ``repr`` writes it, in double quotes where that needs no escape."""
-    needs_escape = not text.isprintable() or set(text) & {'"', "'", "\\"}
-    return repr(text) if needs_escape else f'"{text}"'
+    """Return the text as ``repr`` writes it, in double quotes unless it has some."""
+    written = repr(text)
+    return written if '"' in text else f'"{written[1:-1]}"'
 
 
 @dataclass(frozen=True)
@@ -331,6 +331,27 @@ class _Part:
         yield indent + self.end + after
 
 
+@dataclass(frozen=True)
+class _Text(_Part):
+    """A text of several lines that can be broken after each of them; ``begin`` is left of it."""
+
+    text: str = ""
+
+    @property
+    def flat(self) -> str:
+        return self.begin + literal(self.text)
+
+    def lines(self, indent: str, after: str) -> Iterator[str]:
+        """Yield one line if the text fits, else one literal for each line of the text."""
+        if len(indent + self.flat + after) <= WIDTH:
+            yield indent + self.flat + after
+            return
+        yield f"{indent}{self.begin}("
+        for line in self.text.splitlines(keepends=True):
+            yield indent + INDENT + literal(line)
+        yield f"{indent}){after}"
+
+
 def _part(value: Any, before: str = "") -> _Part:
     """Return a value as code that can be broken; ``before`` is the code to its left."""
     match value:
@@ -339,6 +360,8 @@ def _part(value: Any, before: str = "") -> _Part:
             return _Part(before + "{", entries, "}")
         case list() if value:
             return _Part(before + "[", [_part(each) for each in value], "]")
+        case str() if "\n" in value.strip() and not isinstance(value, Expression):
+            return _Text(before, text=value)
     return _Part(before + literal(value))
 
 

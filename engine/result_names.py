@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from engine.graph import models_behind
-from engine.node_types import NodeTypes, node_title
+from engine.node_types import NodeType, NodeTypes, node_title
 from engine.pipeline import Node, Pipeline
 from engine.sweeps import MAX_VALUE, ExpandedPipeline, param_label, value_label
 from engine.text import readable
@@ -29,8 +29,9 @@ def result_names(
 ) -> dict[str, str]:
     """Return the name of each node's result, by the nodes of the expanded pipeline.
 
-    A model is named by the label of its node, else by the title of its type. Predictions have the
-    name of their model. An evaluation has the name in its settings, else its label, else the name
+    A model is named by the label of its node, else by the title of its type; a node without a label
+    that returns the model it gets has the name of that one. Predictions have the name of their
+    model. An evaluation has the name in its settings, else its label, else the name
     of the model. Where two models or two evaluations are alike, a setting that differs or a number
     is added.
 
@@ -60,11 +61,12 @@ class _Namer:
         for name in nodes:
             node_type = self.catalog.get(self._node(name).type)
             if node_type and any(port.type == "model" for port in node_type.outputs):
-                models[name] = node_title(self._node(name), self.catalog)
+                if not self._passes_on(name, node_type):
+                    models[name] = node_title(self._node(name), self.catalog)
             elif node_type and node_type.evaluation_output:
                 evaluations[name] = self._own_name(name)
         models = _distinct(models, self._settings)
-        used = {name: models[model] for name, model in self.behind.items() if model in models}
+        used = {name: models[model] for name in nodes for model in self._model_of(name, models)}
         evaluations = {name: own or used.get(name, "") for name, own in evaluations.items()}
         known = {name: own for name, own in evaluations.items() if own}
         named = {**used, **models, **_distinct(known, lambda name: [used.get(name, "")])}
@@ -73,6 +75,21 @@ class _Namer:
             for copy in self.expanded.pipeline.nodes
             if (origin := self._origin(copy)) in named
         }
+
+    def _passes_on(self, name: str, node_type: NodeType) -> bool:
+        """Return whether a node returns the model it gets, with additions and without a label."""
+        given = [port.many for port in node_type.inputs if port.type == "model"]
+        return given == [False] and not self._node(name).label
+
+    def _model_of(self, name: str, models: Mapping[str, str]) -> list[str]:
+        """Return the model that a node uses: the nearest of ``models`` behind it; one or none."""
+        model, seen = self.behind.get(name), {name}
+        while model is not None and model not in seen:
+            if model in models:
+                return [model]
+            seen.add(model)
+            model = self.behind.get(model)
+        return []
 
     def _origin(self, name: str) -> str:
         """Return the node of the written pipeline that a node stands for."""

@@ -31,6 +31,7 @@ TITLES = {
     "wine": "Wines of three growers",
     "iris": "Iris flowers of three species",
     "diabetes": "Diabetes patients, progression of the disease as a number",
+    "customers": "Generated visits of customers, some of whom leave",
     "fraud": "Generated payments, a few of them fraud",
 }
 SHORT_TITLES = {
@@ -39,8 +40,11 @@ SHORT_TITLES = {
     "wine": "Wine",
     "iris": "Iris",
     "diabetes": "Diabetes",
+    "customers": "Customers",
     "fraud": "Payments",
 }
+GROUPS = {"customers": "customer"}
+"""The column of each sample whose equal values belong together."""
 
 REGRESSIONS = ("diabetes",)
 """Samples whose target is a number."""
@@ -147,7 +151,10 @@ def sample_columns(name: str) -> Columns:
     with sample_path(name).open(newline="", encoding="utf-8") as file:
         *features, target = next(csv.reader(file))
     return (
-        *(Column(feature, "number") for feature in features),
+        *(
+            Column(feature, "number", "group" if GROUPS.get(name) == feature else "feature")
+            for feature in features
+        ),
         Column(target, "number" if name in REGRESSIONS else "category", "target"),
     )
 

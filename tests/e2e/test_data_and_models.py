@@ -8,6 +8,7 @@ import signal
 import urllib.request
 import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 
@@ -16,6 +17,7 @@ from engine.workspace import Workspace
 from nodes.models.registry import Registry
 from tests.crashing_reader import CONTENT, NAME
 from tests.e2e.studio import Studio
+from tests.e2e.tab import gone, waited
 from tests.waiting import until
 from ui.studio.models.services import ModelServices
 
@@ -91,12 +93,12 @@ def pick(studio: Studio, label: str, value: str) -> None:
     expect(studio.page.get_by_role("combobox", name=label)).to_have_value(value)
 
 
-def delete(studio: Studio, gone: Callable[[], bool]) -> None:
+def delete(studio: Studio, is_gone: Callable[[], bool]) -> None:
     """Answer the question whether to delete what is open."""
     button = studio.button("Delete it")
     ask = studio.page.get_by_test_id("stPopover").get_by_text("Delete")
-    studio.click_until(ask, lambda: button.is_visible() or gone(), "the question")
-    studio.click_until(button, gone, "the deletion")
+    studio.click_until(ask, lambda: button.is_visible() or is_gone(), "the question")
+    studio.click_until(button, is_gone, "the deletion")
 
 
 def seen(studio: Studio, text: str) -> None:
@@ -263,9 +265,16 @@ def test_a_downloaded_model_is_imported_and_served_until_it_is_killed(studio: St
     services = ModelServices(studio.workspace)
     start, stop = studio.button("Serve version 1"), studio.button("Stop")
     tab = studio.page.get_by_role("tab", name="Service")
-    studio.click_until(tab, start.is_visible, "the tab")
+
+    def is_served() -> bool:
+        # The page may be drawn anew after the import, with its first tab open.
+        if services.of("copy") is None:
+            with suppress(*gone()):
+                (start if start.is_visible() else tab).click(timeout=2_000)
+        return waited(lambda: services.of("copy") is not None, 2)
+
     try:
-        studio.click_until(start, lambda: services.of("copy") is not None, "the start")
+        until(is_served, what="the start")
         seen(studio, "A request for the prediction of one row")
         expect(stop).to_be_visible()
         studio.page.reload()

@@ -72,7 +72,7 @@ def test_five_nodes_are_built_by_mouse_set_run_and_evaluated(studio: Studio):
     expect(studio.page.get_by_text("Accuracy", exact=True).first).to_be_visible()
     studio.shoot("evaluated")
     assert studio.run is not None and studio.run.state == "done"
-    assert [len(studio.run.nodes[name].outputs) for name in ("evaluate", "split")] == [1, 2]
+    assert [len(studio.run.nodes[name].outputs) for name in ("evaluate", "split")] == [1, 3]
 
 
 def test_a_missing_file_is_named_before_anything_runs_and_a_click_leads_to_its_node(studio: Studio):

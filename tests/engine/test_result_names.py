@@ -145,3 +145,21 @@ def test_another_label_is_shown_and_computes_nothing_again(tmp_path: Path) -> No
     assert shown == {"Yours", "Yours swept trees=2", "Yours swept trees=3"}
     assert states == {"cached"}
     assert headline.startswith(("best Yours", "tie of 3, first Yours"))
+
+
+@pytest.mark.parametrize(
+    ("label", "name"), [("", "Mine"), ("With a threshold", "With a threshold")]
+)
+def test_a_model_that_only_gets_a_threshold_keeps_its_name(label: str, name: str):
+    written = pipeline(first={"label": "Mine"})
+    nodes = {**written.nodes, "decide": Node(type="choose-threshold", label=label)}
+    edges = [edge for edge in written.edges if edge.names != ("first.model", "predict_first.model")]
+    edges += [
+        Edge.between("first.model", "decide.model"),
+        Edge.between("split.validation", "decide.table"),
+        Edge.between("decide.model", "predict_first.model"),
+    ]
+    written = Pipeline(name="P", nodes=nodes, edges=tuple(edges))
+    found = result_names(written, expand(written, load_catalog()), load_catalog())
+    assert {found[node] for node in ("decide", "predict_first", "test_first")} == {name}
+    assert found["first"] == "Mine"

@@ -121,13 +121,15 @@ def _draw_positions(counts: ThresholdCounts, slider: str, start: int) -> int:
         facts(f"All rows have the probability {counts.threshold[1]:.4g}.")
         return 1
     texts = threshold_texts(counts.threshold)
-    if slider not in st.session_state:
-        st.session_state[slider] = start
+    # A slider that a button has moved is a new one. If its value were set, the browser would miss
+    # that when the page is drawn twice in a row.
+    moves, position = st.session_state.get(f"{slider}-moved", (0, start))
     return int(
         st.select_slider(
             "Threshold",
             positions,
-            key=slider,
+            position,
+            key=f"{slider}-{moves}",
             format_func=lambda position: texts[position],
             help="All figures, plots and the confusion matrix follow it.",
         )
@@ -162,7 +164,8 @@ def _draw_shortcuts(counts: ThresholdCounts, slider: str, start: int, best: int)
 
 def _move(slider: str, position: int) -> None:
     """Set the slider."""
-    st.session_state[slider] = position
+    moves, _ = st.session_state.get(f"{slider}-moved", (0, position))
+    st.session_state[f"{slider}-moved"] = (moves + 1, position)
 
 
 def _draw_costs(report: Report, key: str) -> Costs | None:
