@@ -20,6 +20,7 @@ from engine.values import Table
 from nodes.data.columns import KIND_TITLES, require_column
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
 
 PARTS = {"train": "training rows", "validation": "validation rows", "test": "test rows"}
@@ -173,7 +174,12 @@ def _learned(values: pa.ChunkedArray, column: Column, params: FillMissingParams)
         return params.number
     if column.kind in ("category", "text") and params.categories == OF_VALUE:
         return params.text
+    import pyarrow.compute as pc
+
     present = values.drop_null()
+    if column.kind == "number":
+        # Learners take infinity and NaN for missing values, too.
+        present = present.filter(pc.is_finite(present))
     if not len(present):
         raise BadInput(
             f"'{column.name}' has no value in the training rows, so that nothing can be learned "
@@ -186,9 +192,16 @@ def _learned(values: pa.ChunkedArray, column: Column, params: FillMissingParams)
 
     numbers = present.to_numpy().astype(float)
     if params.numbers == "mean":
-        # The exact sum does not depend on the order in which numbers are added.
-        return math.fsum(numbers) / len(numbers)
+        return _mean(numbers)
     return float(np.median(numbers))
+
+
+def _mean(numbers: np.ndarray) -> float:
+    """Return the mean; the exact sum does not depend on the order in which numbers are added."""
+    try:
+        return math.fsum(numbers) / len(numbers)
+    except OverflowError:
+        return math.fsum(numbers / len(numbers))
 
 
 def _most_frequent(present: pa.ChunkedArray) -> Any:

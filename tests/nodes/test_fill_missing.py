@@ -119,6 +119,26 @@ def test_filled_values_are_marked(ctx, train, test, tmp_path):
         filled(ctx, result, **params)
 
 
+@pytest.mark.parametrize("numbers", ["mean", "median"])
+@pytest.mark.parametrize(
+    ("size", "value"),
+    [
+        ([3.0, None, float("inf"), 5.0], 4.0),
+        ([3.0, float("-inf"), float("inf"), None], 3.0),
+        ([float("nan"), None, 3.0, 3.0], 3.0),
+        ([1e308, None, 1e308, 1e308], 1e308),
+    ],
+)
+def test_values_are_learned_from_finite_numbers(ctx, numbers, size, value):
+    found, _ = filled(ctx, table_of(size=size), numbers=numbers, columns=["size"])
+    assert column(found, "size")[size.index(None)] == pytest.approx(value)
+
+
+def test_a_column_of_infinity_needs_a_fixed_value(ctx):
+    with refused(field="columns", naming="size"):
+        filled(ctx, table_of(size=[None, float("inf"), None, None]))
+
+
 def test_a_column_without_training_values_needs_a_fixed_value(ctx, test):
     empty = table_of(size=pa.array([None] * 4, pa.float64()))
     with refused(field="columns", naming="'size'"):
