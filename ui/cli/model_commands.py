@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -43,7 +44,8 @@ def predict(
     common: CommonOptions,
     model: ModelArgument,
     data: Annotated[
-        Path, typer.Argument(metavar="DATA", help="A table: CSV, TSV, Parquet, Arrow or LibSVM.")
+        Path,
+        typer.Argument(metavar="DATA", help="A table: CSV, TSV, Parquet, Arrow, LibSVM or Excel."),
     ],
     out: Annotated[
         Path,
@@ -66,9 +68,12 @@ def predict(
         int | None, typer.Option(min=1, max=1024, help="Threads. [default: one per core]")
     ] = None,
     file_format: Annotated[
-        Literal["auto", "csv", "tsv", "parquet", "arrow", "libsvm"],
+        Literal["auto", "csv", "tsv", "parquet", "arrow", "libsvm", "excel"],
         typer.Option("--format", help="Format of DATA; auto: by its file name."),
     ] = "auto",
+    sheet: Annotated[
+        str, typer.Option(help="Sheet of an Excel file. [default: the first one]")
+    ] = "",
     delimiter: Annotated[
         Literal["auto", "comma", "semicolon", "tab", "pipe", "space"],
         typer.Option(help="Separator between the values of a CSV file."),
@@ -128,9 +133,15 @@ def predict(
                 f"{file.name} cannot be written: the folder {file.absolute().parent} does not "
                 "exist."
             )
+    if drift is not None and drift.resolve() in (data.resolve(), out.resolve()):
+        raise BadInput(
+            f"'{drift.name}' is DATA or OUT and would be overwritten by the drift; choose another "
+            "name for --drift"
+        )
     source_format = _file_format(
         file_format, delimiter, encoding, header=not no_header, missing=missing or []
     )
+    source_format = replace(source_format, sheet=sheet)
     folder = Registry(common.workspace).find(model)
     with _cancel_on_sigterm(), _progress(common, progress) as report:
         scored = score_guarded(

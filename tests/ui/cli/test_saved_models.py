@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import openpyxl
 import pyarrow.csv as pa_csv
 import pytest
 
@@ -98,3 +99,28 @@ def test_predict_writes_the_drift(models, tmp_path: Path):
     assert printed["drift"] == report
     missing = models(*arguments, "--drift", tmp_path / "none" / "d.json", code=2)
     assert str(tmp_path / "none") in missing.stderr
+
+
+def test_the_drift_never_replaces_the_data(models, tmp_path: Path):
+    pa_csv.write_csv(make_table(50, seed=9).data, tmp_path / "t.csv")
+    before = (tmp_path / "t.csv").read_bytes()
+    (tmp_path / "link.json").symlink_to(tmp_path / "t.csv")
+    arguments = ("predict", "payers", tmp_path / "t.csv", "-o", tmp_path / "o.csv", "--drift")
+    for name in ("t.csv", "o.csv", "link.json"):
+        assert f"'{name}'" in models(*arguments, tmp_path / name, code=2).stderr
+    assert (tmp_path / "t.csv").read_bytes() == before and not (tmp_path / "o.csv").exists()
+
+
+def test_predict_scores_the_chosen_sheet(models, tmp_path: Path):
+    book = openpyxl.Workbook()
+    sheets = [book.active, book.create_sheet("later")]
+    for sheet, rows in zip(sheets, (4, 7), strict=True):
+        data = make_table(rows, seed=9).data
+        sheet.append(data.column_names)
+        for row in data.to_pylist():
+            sheet.append(list(row.values()))
+    book.save(tmp_path / "two.xlsx")
+    arguments = ("predict", "payers", tmp_path / "two.xlsx", "-o", tmp_path / "o.csv")
+    assert "4 rows" in models(*arguments).stdout
+    assert "7 rows" in models(*arguments, "--sheet", "later", "--format", "excel").stdout
+    assert "'later'" in models(*arguments, "--sheet", "none", code=2).stderr
