@@ -256,6 +256,7 @@ def test_files_of_the_workspace_and_samples_are_offered(draw, tmp_path: Path):
         "Wine (sample)",
         "Iris (sample)",
         "Diabetes (sample)",
+        "Customers (sample)",
         "Payments (sample)",
     ]
     assert form.find("Source").value == "Digits (sample)"
