@@ -7,7 +7,7 @@ connect test rows.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from pydantic import Field
 
@@ -16,7 +16,7 @@ from engine.export_python import Snippet, Variables, changed_params, statement
 from engine.node_types import Columns, NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.values import Report, Table
 from nodes.data.columns import HOW_TO_TARGET
-from nodes.models.metric_titles import metric_titles
+from nodes.models.metric_titles import METRIC_TITLES
 from nodes.models.model import FittedModel, load_model
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 
 Score = Literal[
+    "auto",
     "log_loss",
     "auc",
     "average_precision",
@@ -38,13 +39,15 @@ Score = Literal[
 class PermutationImportanceParams(NodeParams):
     """Choose the metric, and how often each column is shuffled."""
 
-    metric: Literal["auto"] | Score = Field(
+    metric: Score = Field(
         "auto",
         title="Metric",
         description="What is measured with and without a shuffled column; auto: log loss, for "
         "predicted numbers RMSE. AUC and average precision are those of the last of two classes, "
         "and means over the classes if there are more.",
-        json_schema_extra=form_hint(words={"auto": "auto"} | metric_titles(Score)),
+        json_schema_extra=form_hint(
+            words={name: METRIC_TITLES.get(name, name) for name in get_args(Score)}
+        ),
     )
     repeats: int = Field(
         5,
