@@ -6,7 +6,7 @@ Wrong parameter values are stored as they are, so that the form can show them ne
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pydantic import JsonValue
@@ -15,7 +15,7 @@ from pydantic_core import to_jsonable_python
 
 from engine.errors import BadSweep
 from engine.node_types import NodeType, NodeTypes
-from engine.pipeline import Group, Node, NodeSettings, Pipeline, Sweep
+from engine.pipeline import Node, NodeSettings, Pipeline, Sweep
 from engine.pipeline_file import with_values
 from engine.sweeps import with_param_values
 from engine.validation import unknown_node
@@ -70,21 +70,6 @@ def revise_sweep(
 ) -> Pipeline:
     """Change the sweep that a node has now."""
     return set_sweep(pipeline, node_id, revise(_existing(pipeline, node_id).sweep))
-
-
-def set_bypass(pipeline: Pipeline, node_id: str, bypass: bool) -> Pipeline:
-    """Leave a node out of runs, or let it run again."""
-    return _with_node(pipeline, node_id, bypass=bypass)
-
-
-def remaining_groups(groups: Iterable[Group], nodes: Container[str]) -> tuple[Group, ...]:
-    """Return the groups with those of their nodes that remain; an empty group is left out."""
-    remaining = []
-    for group in groups:
-        kept = tuple(name for name in group.nodes if name in nodes)
-        if kept:
-            remaining.append(with_values(group, nodes=kept))
-    return tuple(remaining)
 
 
 def apply_branch(

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.bypass import active_pipeline, bypass_problems
-from engine.edits import set_bypass
 from engine.errors import BadColumns, BadInput, Bypassed, CannotBypass, MissingInput, UnknownPort
 from engine.export_python import export_python
 from engine.graph import PipelineGraph
 from engine.node_types import NodeCatalog, NodeParams, NodeType, Port, load_catalog
 from engine.pipeline import Edge, Group, Node, Pipeline, Sweep
+from engine.pipeline_file import with_values
 from engine.plan import RunOptions, make_plan
 from engine.runs import Runs
 from engine.sweeps import expand, has_evaluation
@@ -60,6 +60,11 @@ EITHER = NodeType(
     inputs=(Port("table", "table", accepts=("predictions",)),), outputs=(TABLE,),
 )  # fmt: skip
 CATALOG = NodeCatalog([*fakes.CATALOG.values(), CLEAN, JOIN, STACK, EITHER])
+
+
+def set_bypass(document: Pipeline, name: str, bypass: bool) -> Pipeline:
+    node = with_values(document.nodes[name], bypass=bypass)
+    return with_values(document, nodes={**document.nodes, name: node})
 
 
 def bypassed(document: Pipeline, *names: str) -> Pipeline:

@@ -5,9 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from engine.edits import (
-    remaining_groups,
     revise_params,
-    set_bypass,
     set_description,
     set_label,
     set_name,
@@ -17,6 +15,7 @@ from engine.edits import (
 )
 from engine.errors import BadStructure, NotFinite, Problem, UnknownNode
 from engine.pipeline import Group, Node, NodeSettings, Pipeline
+from engine.pipeline_file import with_values
 from tests.engine import fakes
 from tests.engine.fakes import CATALOG, make, whole
 from tests.expect import problems, refused
@@ -42,21 +41,12 @@ def test_an_edit_returns_a_new_pipeline_and_leaves_the_old_one():
 
 def test_edits_keep_bypassed_nodes_and_groups():
     group = Group(title="Models", nodes=("forest",), collapsed=True)
-    before = set_bypass(make({"forest": "learn"}, groups=(group,)), "forest", True)
+    active = make({"forest": "learn"}, groups=(group,))
+    forest = with_values(active.nodes["forest"], bypass=True)
+    before = with_values(active, nodes={"forest": forest})
     after = set_params(set_label(before, "forest", "Best"), CATALOG, "forest", {"trees": 3})
     assert after.nodes["forest"].bypass
     assert after.groups == (group,)
-    assert not set_bypass(after, "forest", False).nodes["forest"].bypass
-
-
-def test_a_removed_node_leaves_its_group_and_an_empty_group_goes():
-    groups = (
-        Group(title="Both", nodes=("a", "b"), collapsed=True),
-        Group(title="One", nodes=("c",)),
-    )
-    assert remaining_groups(groups, {"a", "b", "c"}) == groups
-    [left] = remaining_groups(groups, {"b"})
-    assert left == Group(title="Both", nodes=("b",), collapsed=True)
 
 
 def test_settings_of_a_node_are_replaced():
