@@ -180,11 +180,11 @@ def _check_stored(output: Artifact, store: Store) -> None:
 def explained_class(found: RowExplanation, key: str) -> int:
     """Return the number of the class that is explained.
 
-    Of two classes it is the second one, as in scored files; of more the user chooses, at first the
-    predicted one.
+    Of two classes it is the positive one, as in scored files; of more the user chooses, at first
+    the predicted one.
     """
     if len(found.classes) == 2:
-        return 1
+        return found.positive
     codes = list(range(len(found.classes)))
     chosen: int = st.selectbox(
         "Explained class",
@@ -253,10 +253,13 @@ def probability_words(found: RowExplanation, code: int) -> str:
         return predicted
     base, own = float(found.base[code]), found.contributions[:, code]
     more, less = float(own[own > 0].sum()), float(own[own < 0].sum())
+    # The smallest of the figures decides, so that all of them can be read.
+    digits = plots.decimals_for([min(abs(base + more + less), max(more, -less))])
     return (
-        f"{predicted} The base value, before any column is read, is {base:.3f}. "
-        f"Columns that speak for {name} add {more:.3f}, columns against it take away {-less:.3f}: "
-        f"{base:.3f} + {more:.3f} − {-less:.3f} = {base + more + less:.3f}."
+        f"{predicted} The base value, before any column is read, is {base:.{digits}f}. Columns "
+        f"that speak for {name} add {more:.{digits}f}, columns against it take away "
+        f"{-less:.{digits}f}: {base:.{digits}f} + {more:.{digits}f} − {-less:.{digits}f} = "
+        f"{base + more + less:.{digits}f}."
     )
 
 

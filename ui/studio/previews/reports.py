@@ -25,9 +25,10 @@ from engine.store import Artifact, Store
 from engine.text import counted, size
 from engine.values import Report
 from nodes.evaluate import per_class
-from nodes.models.uncertainty import difference_text, interval_text
+from nodes.models.uncertainty import difference_text
 from ui.studio import plots
 from ui.studio.previews import regression, thresholds
+from ui.studio.previews.certainty import explain_intervals, folds_tab, interval_texts
 from ui.studio.previews.errors import EvaluatedRows, draw_errors
 from ui.studio.previews.importances import show_importances
 from ui.studio.screen_text import plain
@@ -104,34 +105,30 @@ def _evaluation(report: Report, key: str) -> None:
         counted(len(data["classes"]), "class", "classes"),
         positive,
     )
-    tiles(_metric_tiles(report), _intervals(report))
-    _about_intervals(report)
+    tiles(_metric_tiles(report), interval_texts(report))
+    explain_intervals(report)
     if data.get("thresholds"):
         _at_threshold(report, thresholds.draw_slider(report, key), key)
         return
-    draw_tabs(
-        {
-            "Curves": lambda: _curves(data["curves"], key),
-            "Confusion": lambda: _confusion(report, key),
-            "Classes": lambda: _classes(report.rows, key),
-        },
-        key,
-    )
+    tabs = {
+        "Curves": lambda: _curves(data["curves"], key),
+        "Confusion": lambda: _confusion(report, key),
+        "Classes": lambda: _classes(report.rows, key),
+    }
+    draw_tabs(tabs | folds_tab(report, key), key)
 
 
 def _at_threshold(report: Report, chosen: thresholds.ChosenThreshold, key: str) -> None:
     """Draw the plots and tables of an evaluation at the threshold of its slider."""
     labels = report.data["confusion"]["labels"]
-    draw_tabs(
-        {
-            "Curves": lambda: _curves(report.data["curves"], key, chosen),
-            "Confusion": lambda: _confusion_at(labels, chosen, key),
-            "Gain and lift": lambda: thresholds.draw_gain(chosen, key),
-            "Money": lambda: thresholds.draw_money(chosen, f"{key}-money"),
-            "Classes": lambda: _classes(per_class(chosen.matrix, labels), key),
-        },
-        key,
-    )
+    tabs = {
+        "Curves": lambda: _curves(report.data["curves"], key, chosen),
+        "Confusion": lambda: _confusion_at(labels, chosen, key),
+        "Gain and lift": lambda: thresholds.draw_gain(chosen, key),
+        "Money": lambda: thresholds.draw_money(chosen, f"{key}-money"),
+        "Classes": lambda: _classes(per_class(chosen.matrix, labels), key),
+    }
+    draw_tabs(tabs | folds_tab(report, key), key)
 
 
 def _metric_tiles(report: Report) -> list[tuple[str, str, str]]:
@@ -150,28 +147,6 @@ def _metric_tiles(report: Report) -> list[tuple[str, str, str]]:
         metric_tile(title_in(report, name), name, report.headline[name], more.get(name, ""))
         for name in order
     ]
-
-
-def _intervals(report: Report) -> dict[str, str]:
-    """Return the 95 % intervals of the metrics in words, by title."""
-    texts = {}
-    for name, limits in (report.data.get("intervals") or {}).items():
-        if name in METRIC_INFO:
-            texts[title_in(report, name)] = interval_text(name, limits)
-    return texts
-
-
-def _about_intervals(report: Report) -> None:
-    """Say what the intervals below the figures are."""
-    if not report.data.get("intervals"):
-        return
-    if report.data.get("folds"):
-        words = "of the mean over the folds"
-    elif report.data.get("resampled") == "groups":
-        words = "for other test rows like these, where whole groups vary"
-    else:
-        words = "for other test rows like these, if rows are independent of each other"
-    st.caption(f"Below a figure: its 95 % interval {words}.")
 
 
 def _confusion(report: Report, key: str) -> None:
@@ -242,10 +217,12 @@ def _comparison(report: Report, key: str) -> None:
         shown = ", ".join(f"**{plain(name)}**" for name in names[:MOST_NAMES])
         more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
         st.markdown(f"{word}: {shown}{more} with {figure}")
+        if report.data.get("note"):
+            st.info(plain(str(report.data["note"])))
         if report.data.get("decides"):
             st.caption(
-                "The differences of the tied models are within the uncertainty of these test "
-                f"rows. {plain(str(report.data['decides']))}"
+                "The differences of the tied models are within the uncertainty of these rows. "
+                f"{plain(str(report.data['decides']))}"
             )
     draw_tabs(
         {
@@ -274,9 +251,10 @@ def ranking_facts(report: Report, metric: str) -> list[str]:
 
 
 def _compared(report: Report) -> list[str]:
-    """Return the metrics for which any model has a value."""
+    """Return the metrics for which any model has a value, the one that ranks first."""
     known = {name for row in report.rows for name, value in row.items() if value is not None}
-    return [name for name in METRIC_INFO if name in known]
+    ranking = report.data.get("metric")
+    return sorted((name for name in METRIC_INFO if name in known), key=lambda name: name != ranking)
 
 
 def _leaderboard(report: Report, key: str) -> None:

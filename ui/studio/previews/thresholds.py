@@ -154,12 +154,9 @@ def _draw_shortcuts(counts: ThresholdCounts, slider: str, start: int, best: int)
         at = counts.at_rate(rate)
         if at > 0:
             targets[f"{title} interrupted"] = at
-    with st.container(horizontal=True, gap="small"):
+    with st.container(horizontal=True, gap="xsmall", key=f"threshold-shortcuts-{slider}"):
         for title, position in targets.items():
-            st.button(
-                title, key=f"{slider}-{title}", type="tertiary", on_click=_move,
-                args=(slider, position),
-            )  # fmt: skip
+            st.button(title, key=f"{slider}-{title}", on_click=_move, args=(slider, position))
 
 
 def _move(slider: str, position: int) -> None:
@@ -279,12 +276,27 @@ def draw_money(chosen: ChosenThreshold, key: str) -> None:
             "by costs or by money in a column with Choose threshold."
         )
         return
+    money = chosen.counts.money(chosen.costs)
+    span = tuple(sorted(chosen.costs.shown(limit) for limit in money_span(money, chosen.at)))
     _draw_by_rate_and_threshold(
         chosen,
-        [chosen.costs.shown(float(money)) for money in chosen.counts.money(chosen.costs)],
-        plots.Axis(metric_title(chosen.costs.name), plots.MONEY),
+        [chosen.costs.shown(float(value)) for value in money],
+        plots.Axis(metric_title(chosen.costs.name), plots.MONEY, span),
         key,
     )
+    st.caption("Double-click a plot to see the whole curve.")
+
+
+def money_span(money: np.ndarray, at: int) -> tuple[float, float]:
+    """Return the amounts that a plot shows: the best, none interrupted, and the one chosen.
+
+    Interrupting all rows may cost a hundred times as much, and would make the rest a flat line.
+    """
+    best, compared = float(np.nanmax(money)), float(min(money[0], money[at]))
+    room = best - compared
+    if room <= 0:
+        return float(np.nanmin(money)), best
+    return max(compared - room, float(np.nanmin(money))) - 0.1 * room, best + 0.15 * room
 
 
 def _draw_by_rate_and_threshold(
