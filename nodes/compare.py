@@ -21,7 +21,7 @@ from engine.export_python import Snippet, Variables, changed_params, statement
 from engine.node_types import NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.text import counted
 from engine.values import Report
-from nodes.models.metric_titles import metric_titles
+from nodes.models.metric_titles import METRIC_TITLES, metric_titles
 from nodes.models.uncertainty import difference, what_decides
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: CompareParams) -> dict
     _check_kinds(reports)
     metric = _usable_metric(reports, params.metric)
     if metric != params.metric:
-        ctx.log(f"No evaluation has a value for {params.metric}; ranked by {metric} instead.")
+        ctx.log(_other_metric(params.metric, metric))
     sources = ctx.sources.get("reports", [])
     names = _unique_names([report.title for report in reports])
     columns, titles = _further_columns(ctx, params.details, len(reports))
@@ -108,6 +108,8 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: CompareParams) -> dict
         data["nodes"] = [sources[index] for index in order]
     if titles:
         data["titles"] = titles
+    if metric != params.metric:
+        data["note"] = _other_metric(params.metric, metric)
     if tied:
         # The first is the nearest, so it needs the most rows.
         data["decides"] = what_decides(tied[0], int(reports[best].headline.get("rows") or 0))
@@ -146,6 +148,14 @@ def _usable_metric(reports: list[Report], requested: str) -> str:
         if any(report.headline.get(name) is not None for report in reports):
             return name
     return requested
+
+
+def _other_metric(requested: str, used: str) -> str:
+    """Return that the models are not ranked by the requested metric, as a sentence."""
+    return (
+        f"No evaluation has a value for {METRIC_TITLES[requested]}, so that the models are ranked "
+        f"by {METRIC_TITLES[used]}."
+    )
 
 
 def _rank(report: Report, metric: str) -> tuple[bool, float]:
@@ -264,7 +274,7 @@ NODE = NodeType(
     title="Compare",
     category="Evaluate",
     summary="A leaderboard of any number of evaluations, ranked by the measure you choose.",
-    version=4,
+    version=5,
     params=CompareParams,
     run=run,
     python=python,

@@ -228,7 +228,7 @@ def difference_text(name: str, gap: Difference) -> str:
 
 
 def what_decides(gap: Difference, rows: int) -> str:
-    """Return how many test rows would decide a tie, as a sentence."""
+    """Return how many more rows would decide a tie, as a sentence."""
     needed = gap.rows_to_decide(rows)
     if needed is None:
         return "They are equal on these rows: more rows like these would not decide."
@@ -236,4 +236,4 @@ def what_decides(gap: Difference, rows: int) -> str:
     # Two digits: the difference itself is not known any better.
     size = 10 ** max(len(str(more)) - 2, 0)
     rounded = math.ceil(more / size) * size
-    return f"About {rounded:,} more test rows would decide a difference of this size."
+    return f"About {rounded:,} more rows would decide a difference of this size."
