@@ -176,6 +176,8 @@ def test_columns_are_known_before_a_run():
     assert unknown == dict.fromkeys(parts)
     with refused(field="time_column", naming="'t'"):
         NODE.output_columns({"table": known}, SplitParams(time_column="t"))
+    with refused(field="group_column", naming=["'y' is the target"]):
+        NODE.output_columns({"table": known}, SplitParams(group_column="y"))
     with refused(field="group_column", naming=["by time or by group"]):
         NODE.output_columns({"table": known}, SplitParams(time_column="a", group_column="y"))
 
