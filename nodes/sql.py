@@ -46,7 +46,7 @@ class SqlParams(NodeParams):
         "are named. Put odd names of columns in double quotes, texts in single quotes.",
         min_length=1,
         max_length=MAX_QUERY,
-        json_schema_extra=form_hint(lines=True),
+        json_schema_extra=form_hint(choose="columns", lines=True),
     )
     target: str | None = Field(
         None,
@@ -59,7 +59,7 @@ class SqlParams(NodeParams):
         "classification",
         title="Predict the target as",
         description="Whether the Target set here is a class or a number.",
-        json_schema_extra=form_hint(words=TASK_TITLES),
+        json_schema_extra=form_hint(words=TASK_TITLES, when={"target": "!"}),
     )
     max_seconds: float = Field(
         600.0,
