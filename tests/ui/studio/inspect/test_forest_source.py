@@ -158,7 +158,7 @@ def test_only_evaluations_say_how_good_a_forest_is():
     }
     edges = [
         {"from": "forest.model", "to": "decide.model"},
-        {"from": "decide.model", "to": "predict.model"},
+        {"from": "forest.model", "to": "predict.model"},
         {"from": "predict.predictions", "to": "evaluate.predictions"},
     ]
     document = {"format": "sylva-pipeline", "version": 1, "name": "Decide"}

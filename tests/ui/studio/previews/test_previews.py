@@ -699,7 +699,7 @@ def test_a_comparison_shows_the_metric_that_ranks_first_and_says_if_it_is_anothe
     evaluated = Report("evaluation", "A", figures, data={"curves": []})
     for metric, columns in (
         ("average_precision", ["average_precision", "accuracy", "log_loss"]),
-        ("ks", ["accuracy", "log_loss", "average_precision"]),
+        ("ks", ["accuracy", "average_precision", "log_loss"]),
     ):
         report = NODE.run(ctx, {"reports": [evaluated]}, CompareParams(metric=metric))["report"]
         keep(Workspace(tmp_path), metric, "report", report)
