@@ -206,7 +206,7 @@ def _latest(table: Table, column: str, counts: tuple[int, int]) -> tuple[np.ndar
     """Return masks of the latest rows, for the test, and of those before them, for validation.
 
     Of equal times, those further down the table are later. Raise ``BadInput`` if the column has no
-    order or has missing values.
+    order, has missing values, or is constant.
     """
     import numpy as np
 
@@ -222,9 +222,16 @@ def _latest(table: Table, column: str, counts: tuple[int, int]) -> tuple[np.ndar
             "it; choose another column",
             field="time_column",
         )
+    values = times.to_numpy()
+    if (values == values[0]).all():
+        raise BadInput(
+            f"all rows have the same value in '{column}', so that none of them is later; choose "
+            "another Time column",
+            field="time_column",
+        )
     n_test, n_validation = counts
     # A stable sort keeps equal times in the order of the table.
-    latest = np.argsort(times.to_numpy(), kind="stable")[::-1]
+    latest = np.argsort(values, kind="stable")[::-1]
     rows = np.arange(len(times))
     is_test = np.isin(rows, latest[:n_test])
     return is_test, np.isin(rows, latest[n_test : n_test + n_validation])

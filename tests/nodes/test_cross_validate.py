@@ -164,6 +164,22 @@ def test_rows_that_cannot_be_divided_are_refused(ctx, digits, tmp_path, rows, pa
         validated(ctx, model, table, **params)
 
 
+@pytest.mark.parametrize(
+    ("role", "day", "naming"),
+    [
+        ("group", pa.array([7] * 1_000), ["same group", "'day'"]),
+        ("time", pa.array([7] * 1_000), ["'day'", "different values"]),
+        ("time", pa.array([None, *range(999)]), ["'day'", "missing in 1 rows"]),
+    ],
+)
+def test_a_group_or_time_that_divides_nothing_is_named(ctx, customers, role, day, naming):
+    data = customers.data.set_column(2, "day", day)
+    table = replace(customers, data=data, roles={"who": "id", "day": role})
+    _, y, _ = cross_validate.labelled(table, ctx.log)
+    with refused(field="folds_by", naming=naming):
+        cross_validate._folds(table, y, NODE.params(folds_by=role), ctx)
+
+
 def test_a_class_with_one_row_is_named(ctx, customers, tmp_path):
     labels = customers.labels().to_pylist()
     labels[0] = "rare"

@@ -128,6 +128,7 @@ def test_nothing_held_out_is_earlier_than_what_is_learned_from(ctx, fraud):
         ({"time_column": "rows"}, ["'rows'", "'row'"]),
         ({"time_column": "y"}, ["'y'", "category"]),
         ({"time_column": "gaps"}, ["'gaps'", "1 rows"]),
+        ({"time_column": "same"}, ["'same'", "none of them is later"]),
         ({"group_column": "rows"}, ["'rows'", "'row'"]),
         ({"group_column": "same"}, ["'same'", "1 different", "2 parts"]),
         ({"validation_share": 0.9}, ["18 test rows", "54 validation rows", "60 rows"]),
