@@ -26,7 +26,7 @@ ZERO_LINE = {"color": FAINT, "width": 1}
 
 
 class Contribution(NamedTuple):
-    """How much a column adds to the probability of a class."""
+    """How much a column adds to the probability of a class, or to a predicted number."""
 
     column: str
     value: str
@@ -67,8 +67,10 @@ def decimals_for(amounts: Iterable[float]) -> int:
     return min(max(1 - math.floor(math.log10(greatest)), LEAST_DECIMALS), MOST_DECIMALS)
 
 
-def contributions(parts: Sequence[Contribution], name: str) -> go.Figure:
+def contributions(parts: Sequence[Contribution], name: str | None) -> go.Figure:
     """Plot the contributions to the probability of a class as bars, the largest first.
+
+    Without the name of a class, they are contributions to a predicted number.
 
     Contributions before a change are grey bars beside them.
     """
@@ -83,7 +85,10 @@ def contributions(parts: Sequence[Contribution], name: str) -> go.Figure:
     amounts = [part.amount for part in shown]
     colours = [BLUE if amount >= 0 else AGAINST for amount in amounts]
     figure.add_trace(_bars(amounts, places, hover, "After", colours))
-    title = f"Contributions to the probability of {hover_name(name)}"
+    what = "predicted value" if name is None else "probability"
+    title = f"Contributions to the {what}"
+    if name is not None:
+        title += f" of {hover_name(name)}"
     if changed:
         title += " (grey: before the change)"
     apply_layout(figure, title, 110 + (38 if changed else 26) * max(len(shown), 3))
@@ -92,7 +97,7 @@ def contributions(parts: Sequence[Contribution], name: str) -> go.Figure:
     ends = [0.0, *amounts, *(part.before or 0.0 for part in shown)]
     room = 0.18 * (max(ends) - min(ends) or 1.0)
     span = [min(ends) - (room if min(ends) < 0 else 0), max(ends) + room]
-    figure.update_xaxes(title="Added to the probability", tickformat="+.2~g", range=span)
+    figure.update_xaxes(title=f"Added to the {what}", tickformat="+.2~g", range=span)
     labels = [part.label for part in shown]
     figure.update_yaxes(autorange="reversed", showgrid=False, **named_ticks(labels, longest=36))
     figure.add_vline(0, line=ZERO_LINE)
