@@ -387,10 +387,13 @@ def _draw_others(rows: Sequence[Mapping[str, Any]], key: str) -> None:
     """Draw the figures at the chosen threshold beside those at others."""
     share = {
         name: st.column_config.NumberColumn(metric_title(name), format="percent")
-        for name in ("interrupt_rate", "precision", "recall")
+        for name in ("precision", "recall", "interrupt_rate")
     }
     titles = {name: metric_title(name) for name in rows[0] if name not in share}
-    grid(rows, f"{key}-others", column_config={**titles, **share, "name": "Threshold by"})
+    # In a narrow panel, the first columns are seen: what one decides by.
+    order = ["name", "threshold", "precision", "recall", *rows[0]]
+    shown = [{name: row[name] for name in dict.fromkeys(order)} for row in rows]
+    grid(shown, f"{key}-others", column_config={**titles, **share, "name": "Threshold by"})
 
 
 def _draw_calibration(calibration: Mapping[str, Any], key: str) -> None:
