@@ -95,7 +95,7 @@ def contributions(parts: Sequence[Contribution], name: str | None) -> go.Figure:
     figure.update_layout(bargap=0.25, barmode="group")
     # Room for the figures beside the bars.
     ends = [0.0, *amounts, *(part.before or 0.0 for part in shown)]
-    room = 0.18 * (max(ends) - min(ends) or 1.0)
+    room = 0.3 * (max(ends) - min(ends) or 1.0)
     span = [min(ends) - (room if min(ends) < 0 else 0), max(ends) + room]
     figure.update_xaxes(title=f"Added to the {what}", tickformat="+.2~g", range=span)
     labels = [part.label for part in shown]

@@ -58,4 +58,4 @@ def _draw_folds(report: Report, key: str) -> None:
         f"{key}-folds",
         column_config=config,
     )
-    st.caption("Each fold was held out once. The figures above are the means over the folds.")
+    st.caption("Each fold was held out once. The figures at the top are the means over the folds.")
