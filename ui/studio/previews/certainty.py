@@ -44,7 +44,7 @@ def folds_tab(report: Report, key: str) -> dict[str, Callable[[], None]]:
 def _draw_folds(report: Report, key: str) -> None:
     """Draw the figures of each fold of a cross-validation."""
     folds: list[dict[str, Any]] = report.data["folds"]
-    metrics = [name for name in METRIC_INFO if any(fold.get(name) is not None for fold in folds)]
+    metrics = [name for name in METRIC_INFO if _has_value(folds, name)]
     rows = st.column_config.NumberColumn("Rows", format="localized")
     config: dict[str, Any] = {"fold": "Fold", "rows": rows, "repeat": "Repeat"}
     if len({fold["repeat"] for fold in folds}) == 1:
@@ -52,10 +52,13 @@ def _draw_folds(report: Report, key: str) -> None:
         config["repeat"] = None
     for name in metrics:
         config[name] = metric_column(title_among([report.headline], name), name)
-    shown = ["repeat", "fold", "rows", *metrics]
-    grid(
-        [{name: fold.get(name) for name in shown} for fold in folds],
-        f"{key}-folds",
-        column_config=config,
-    )
+    shown = []
+    for fold in folds:
+        shown.append({name: fold.get(name) for name in ("repeat", "fold", "rows", *metrics)})
+    grid(shown, f"{key}-folds", column_config=config)
     st.caption("Each fold was held out once. The figures at the top are the means over the folds.")
+
+
+def _has_value(folds: list[dict[str, Any]], name: str) -> bool:
+    """Return whether any fold has a value for a metric."""
+    return any(fold.get(name) is not None for fold in folds)

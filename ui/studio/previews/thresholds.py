@@ -392,7 +392,9 @@ def _draw_others(rows: Sequence[Mapping[str, Any]], key: str) -> None:
     titles = {name: metric_title(name) for name in rows[0] if name not in share}
     # In a narrow panel, the first columns are seen: what one decides by.
     order = ["name", "threshold", "precision", "recall", *rows[0]]
-    shown = [{name: row[name] for name in dict.fromkeys(order)} for row in rows]
+    shown = []
+    for row in rows:
+        shown.append({name: row[name] for name in dict.fromkeys(order)})
     grid(shown, f"{key}-others", column_config={**titles, **share, "name": "Threshold by"})
 
 
