@@ -108,6 +108,8 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: CompareParams) -> dict
         data["nodes"] = [sources[index] for index in order]
     if titles:
         data["titles"] = titles
+    if all(report.data.get("folds") for report in reports):
+        data["cross_validated"] = True
     if metric != params.metric:
         data["note"] = _other_metric(params.metric, metric)
     if tied:

@@ -237,8 +237,8 @@ def _comparison(report: Report, key: str) -> None:
 def ranking_facts(report: Report, metric: str) -> list[str]:
     """Return what ranks the models, as far as it is known.
 
-    It is ``ranked by AUC on test rows``, or ``ranked by AUC`` and ``chosen on 320 validation
-    rows``.
+    It is ``ranked by AUC on test rows``, ``ranked by AUC in cross-validation``, or ``ranked by
+    AUC`` and ``chosen on 320 validation rows``.
     """
     rows = str(report.data.get("ranked_on") or "rows")
     ranked = f"ranked by {title_in(report, metric)}"
@@ -247,6 +247,8 @@ def ranking_facts(report: Report, metric: str) -> list[str]:
             return [ranked, f"chosen by {folds}-fold cross-validation of {count:,} {rows}"]
         case {"rows": int() as count}:
             return [ranked, f"chosen on {count:,} {rows}"]
+    if report.data.get("cross_validated"):
+        return [f"{ranked} in cross-validation"]
     return [ranked if rows == "rows" else f"{ranked} on {rows}"]
 
 

@@ -19,7 +19,9 @@ from engine.store import Artifact, CacheEntry, Store
 from engine.values import Costs, Folder, Predictions, Report, Table, ThresholdDecision
 from engine.workspace import Files, Workspace
 from nodes import NODE_TYPES, evaluate
+from nodes.compare import NODE, CompareParams
 from nodes.models.decision import ThresholdCounts
+from tests.nodes.conftest import make_context
 from ui.studio import plots
 from ui.studio.previews import headline, reports
 from ui.studio.previews.models import forest_record, settings
@@ -686,14 +688,15 @@ def test_a_cross_validation_shows_the_figures_of_each_fold(
     shown = test.dataframe[0].value
     assert list(shown.columns) == ["repeat", "fold", "rows", "auc"]
     assert shown["auc"].tolist() == [0.9, 0.9]
+    ranked = NODE.run(make_context(tmp_path), {"reports": [report]}, CompareParams())["report"]
+    keep(Workspace(tmp_path), "ranked", "report", ranked)
+    test = preview(monkeypatch, Workspace(tmp_path), "ranked.out")
+    assert "ranked by AUC in cross-validation" in words(test)
 
 
 def test_a_comparison_shows_the_metric_that_ranks_first_and_says_if_it_is_another(
     monkeypatch, tmp_path
 ):
-    from nodes.compare import NODE, CompareParams
-    from tests.nodes.conftest import make_context
-
     ctx = make_context(tmp_path)
     figures = {"accuracy": 0.9, "log_loss": 0.3, "average_precision": 0.7, "rows": 10}
     evaluated = Report("evaluation", "A", figures, data={"curves": []})
