@@ -42,7 +42,7 @@ WORK = 400_000_000
 """Rows × rankings × replicates that take a few seconds."""
 FEWEST, MOST = 100, 1_000
 """Replicates: enough for a standard error, and no more than a report should hold."""
-ENOUGH = 500
+ENOUGH = 400
 """Replicates from which on their outermost 2.5 % are known well."""
 BINS = 8_000
 """Thresholds of a replicate, for each of three ways to choose them."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import tracemalloc
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -223,7 +225,7 @@ def test_outputs_that_decide_nearly_all_rows_alike_are_not_compared() -> None:
 
 # --- how often a 95 % interval holds the true value ---
 
-SETS, POPULATION = 500, 1_000_000
+SETS, POPULATION = 1_000, 1_000_000
 CLASSIFICATIONS = {
     "half of 200": (200, 0.5, 1.5),
     "2 % of 1,000": (1_000, 0.02, 2.0),
@@ -261,28 +263,39 @@ class Held:
             assert 0.92 <= self.held / self.given <= highest, f"{what}: {self}"
 
 
-Coverage = dict[str, tuple[Held, Held]]
+Draw = Callable[..., Any]
+Interval = tuple[float, float] | None
 
 
-def coverages(draw: Callable[[Any, int], Any], metrics: list[Metric], rows: int) -> Coverage:
+def intervals(
+    number: int, draw: Draw, metrics: list[Metric], rows: int
+) -> dict[str, tuple[Interval, Interval]]:
+    """Return the intervals of metrics and of differences, for one data set."""
+    truth, output, other = draw(np.random.default_rng(1_000 + number), rows)
+    own, others = (resampled(metrics, truth, each, count=400) for each in (output, other))
+    found: dict[str, tuple[Interval, Interval]] = {}
+    for name, each in own.items():
+        limits, of_gap = each.interval(), None
+        gap = each.value - others[name].value
+        between = difference(name, each.values, others[name].values, gap, each.units)
+        if limits is not None and between is not None and between.margin is not None:
+            of_gap = gap - between.margin, gap + between.margin
+        found[name] = limits, of_gap
+    return found
+
+
+def coverages(draw: Draw, metrics: list[Metric], rows: int) -> dict[str, tuple[Held, Held]]:
     """Return how often intervals of metrics, and of differences, hold the value of all rows."""
     truth, output, other = draw(np.random.default_rng(99), POPULATION)
     true = {each.name: each(truth, output, None) for each in metrics}
     true_gap = {each.name: true[each.name] - each(truth, other, None) for each in metrics}
-    counts: Coverage = {each.name: (Held(), Held()) for each in metrics}
-    for number in range(SETS):
-        truth, output, other = draw(np.random.default_rng(1_000 + number), rows)
-        own, others = (resampled(metrics, truth, each, count=500) for each in (output, other))
-        for name, found in own.items():
-            single, paired = counts[name]
-            limits = found.interval()
-            single.add(true[name], limits)
-            gap = found.value - others[name].value
-            between = difference(name, found.values, others[name].values, gap, found.units)
-            if limits is None or between is None or between.margin is None:
-                paired.add(true_gap[name], None)
-            else:
-                paired.add(true_gap[name], (gap - between.margin, gap + between.margin))
+    counts = {each.name: (Held(), Held()) for each in metrics}
+    of_set = partial(intervals, draw=draw, metrics=metrics, rows=rows)
+    with ProcessPoolExecutor() as pool:
+        for found in pool.map(of_set, range(SETS), chunksize=20):
+            for name, (limits, of_gap) in found.items():
+                counts[name][0].add(true[name], limits)
+                counts[name][1].add(true_gap[name], of_gap)
     for name, (single, paired) in counts.items():
         print(f"{name}: {single}, differences {paired}")
     return counts
@@ -293,7 +306,7 @@ def coverages(draw: Callable[[Any, int], Any], metrics: list[Metric], rows: int)
 def test_intervals_of_classes_hold_the_true_value_95_times_in_100(case: str) -> None:
     rows, share, skill = CLASSIFICATIONS[case]
     metrics = named(*CLASSIFIED)
-    found = coverages(lambda rng, count: drawn(rng, count, share, skill), metrics, rows)
+    found = coverages(partial(drawn, share=share, skill=skill), metrics, rows)
     for name, (single, paired) in found.items():
         single.check(name, 1.0 if name == FEW_CHECKED else 0.98)
         paired.check(f"difference of {name}")
@@ -304,7 +317,7 @@ def test_intervals_of_classes_hold_the_true_value_95_times_in_100(case: str) -> 
 def test_intervals_of_decisions_at_a_threshold_hold_the_true_value(case: str) -> None:
     rows, share, skill = CLASSIFICATIONS[case]
     metrics = [decided_metric(name, 0.2) for name in ("accuracy", "balanced_accuracy", "f1")]
-    found = coverages(lambda rng, count: drawn(rng, count, share, skill), metrics, rows)
+    found = coverages(partial(drawn, share=share, skill=skill), metrics, rows)
     for name, (single, paired) in found.items():
         single.check(name)
         paired.check(f"difference of {name}")
@@ -315,7 +328,7 @@ def test_intervals_of_decisions_at_a_threshold_hold_the_true_value(case: str) ->
 def test_intervals_of_numbers_hold_the_true_value_95_times_in_100(case: str) -> None:
     rows, noise, tail = REGRESSIONS[case]
     metrics = list(REGRESSION_METRICS.values())
-    found = coverages(lambda rng, count: numbers(rng, count, noise, tail), metrics, rows)
+    found = coverages(partial(numbers, noise=noise, tail=tail), metrics, rows)
     for name, (single, paired) in found.items():
         single.check(name)
         paired.check(f"difference of {name}")
