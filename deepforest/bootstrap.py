@@ -11,7 +11,7 @@ how much the difference of two models varies.
 Rows are sorted once. A replicate counts how often each row was drawn and adds up these counts by
 threshold, so the memory does not grow with the number of replicates. The tests simulate how often
 the intervals hold the true value; `docs/compare.md` has the figures. Where too few rows decide, an
-interval would hold it less often, and there is none.
+interval would hold it less often, so it is left out.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ BINS = 8_000
 FEW = 5
 """Rows found or missed below which the interval of a recall is counted, not resampled."""
 DECISIVE = 3
-"""Rows that must decide a difference of counted shares: with fewer there is no interval."""
+"""Rows that must decide a difference of counted shares; with fewer its interval is left out."""
 SMALLEST = 10
 """Rows of the rarest class that an interval needs, or of all if classes do not matter."""
 SMALLEST_OF = {"ks": 20}
@@ -119,9 +119,12 @@ class Replicates:
             return self._of_best_threshold(error)
         if error == 0 or not 0 < self.value < 1:
             return wilson(self.value * self.units, self.units)
-        # The error on the scale of log-odds. There, values of 0 and 1 are infinitely far away.
-        lowest, highest = self.value / FARTHEST, 1 - (1 - self.value) / FARTHEST
-        error = float(_log_odds(np.clip(known, lowest, highest)).std(ddof=1))
+        # The error on the scale of log-odds.
+        error /= self.value * (1 - self.value)
+        if not is_counted(self.metric.name):
+            # There, values of 0 and 1 are infinitely far away.
+            lowest, highest = self.value / FARTHEST, 1 - (1 - self.value) / FARTHEST
+            error = float(_log_odds(np.clip(known, lowest, highest)).std(ddof=1))
         return _of_share(self.value, _margin(self.metric.name, error, self.units))
 
     def _studentised(self) -> Limits:
@@ -167,7 +170,7 @@ def _margin(name: str, error: float, units: float) -> float:
 
 def is_counted(name: str) -> bool:
     """Return whether a metric is a share of rows, or a mean of such shares."""
-    return name in ("accuracy", "balanced_accuracy") or recall_share(name) is not None
+    return name in ("accuracy", "balanced_accuracy", "f1") or recall_share(name) is not None
 
 
 def _log_odds(share: Floats | float) -> Any:
