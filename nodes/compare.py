@@ -96,7 +96,7 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: CompareParams) -> dict
     }
     gaps = [difference(metric, reports[index], reports[best]) for index in order[1:]]
     tied = [gap for gap in gaps if gap is not None and gap.is_tie]
-    if any(gaps):
+    if any(gap is not None and gap.margin is not None for gap in gaps):
         headline["tied"] = len(tied)
     data = {
         "metric": metric,
@@ -246,9 +246,14 @@ def _leaderboard(ranked: list[tuple[str, dict[str, Any], Report]]) -> list[dict[
 
 
 def _difference_columns(gap: Difference | None) -> dict[str, Any]:
-    """Return the difference to the best as columns; they are None if it is not known."""
+    """Return the difference to the best as columns.
+
+    They are None if it is not known; only its interval is if too few rows decide.
+    """
     if gap is None:
         return {"gain": None, "gain_low": None, "gain_high": None, "tie": None}
+    if gap.margin is None:
+        return {"gain": gap.gain, "gain_low": None, "gain_high": None, "tie": None}
     low, high = gap.gain - gap.margin, gap.gain + gap.margin
     return {"gain": gap.gain, "gain_low": low, "gain_high": high, "tie": gap.is_tie}
 
@@ -276,7 +281,7 @@ NODE = NodeType(
     title="Compare",
     category="Evaluate",
     summary="A leaderboard of any number of evaluations, ranked by the measure you choose.",
-    version=5,
+    version=6,
     params=CompareParams,
     run=run,
     python=python,

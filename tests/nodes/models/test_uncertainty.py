@@ -196,6 +196,7 @@ def test_a_single_fold_has_no_margin_and_limits_hold() -> None:
         (Difference(0.0, 0.0), "tie", "They are equal on these rows"),
         (Difference(-0.03, 0.02), "0.030 ± 0.020 worse", None),
         (Difference(0.03, 0.02), "0.030 ± 0.020 better", None),
+        (Difference(-0.01, None), "too few rows differ", None),
     ],
 )
 def test_differences_in_words(gap: Difference, text: str, decides: str | None) -> None:

@@ -32,7 +32,9 @@ def explain_intervals(report: Report) -> None:
         words = "for other test rows like these, where whole groups vary"
     else:
         words = "for other test rows like these, if rows are independent of each other"
-    st.caption(f"Below a figure: its 95 % interval {words}.")
+    few = [title_among([report.headline], name) for name in report.data.get("too_few") or []]
+    without = f" Too few rows for one: {', '.join(few)}." if few else ""
+    st.caption(f"Below a figure: its 95 % interval {words}.{without}")
 
 
 def folds_tab(report: Report, key: str) -> dict[str, Callable[[], None]]:

@@ -52,7 +52,8 @@ OPTIMISTIC = (
 )
 AGAINST = (
     "The difference to the first line on the same rows, with its 95 % interval. "
-    "A tie: the interval contains 0."
+    "A tie: the interval contains 0. Too few rows differ: the two decide nearly all rows alike, so "
+    "these rows do not say which is better."
 )
 MOST_NAMES = 4
 """Names of tied models in a sentence."""
@@ -286,9 +287,10 @@ def _leaderboard(report: Report, key: str) -> None:
 def difference_in(report: Report, row: Mapping[str, Any]) -> str:
     """Return the difference of a line of a comparison to the best, in words; empty if unknown."""
     gain, high = row.get("gain"), row.get("gain_high")
-    if gain is None or high is None:
+    if gain is None:
         return ""
-    return difference_text(str(report.data.get("metric")), Difference(gain, high - gain))
+    margin = None if high is None else high - gain
+    return difference_text(str(report.data.get("metric")), Difference(gain, margin))
 
 
 def _bars(report: Report, metric: str, key: str) -> None:
