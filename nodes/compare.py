@@ -50,6 +50,12 @@ FALLBACKS = ("auc", "accuracy", "rmse")
 classes, and RMSE for numbers."""
 
 
+DIVIDED_DIFFERENTLY = (
+    "These evaluations hold out different rows, so their figures answer different questions: the "
+    "first is not better than the others because its figure is."
+)
+
+
 class CompareParams(NodeParams):
     """Choose how to rank, and which columns to add."""
 
@@ -110,8 +116,11 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: CompareParams) -> dict
         data["titles"] = titles
     if all(report.data.get("folds") for report in reports):
         data["cross_validated"] = True
-    if metric != params.metric:
-        data["note"] = _other_metric(params.metric, metric)
+    notes = [_other_metric(params.metric, metric)] if metric != params.metric else []
+    if len({report.data.get("held_out") for report in reports}) > 1:
+        notes.append(DIVIDED_DIFFERENTLY)
+    if notes:
+        data["note"] = " ".join(notes)
     if tied:
         # The first is the nearest, so it needs the most rows.
         data["decides"] = what_decides(tied[0], int(reports[best].headline.get("rows") or 0))

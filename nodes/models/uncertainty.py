@@ -181,9 +181,10 @@ def _difference_of_folds(name: str, gain: float, report: Report, best: Report) -
     from deepforest.bootstrap import Difference
 
     differences = []
-    for fold, other in zip(report.data["folds"], best.data["folds"], strict=False):
-        if any(fold[key] != other[key] for key in ("repeat", "fold", "rows")):
-            return None
+    # A fold of one must be the fold of the other.
+    if report.data.get("held_out", "unknown") != best.data.get("held_out"):
+        return None
+    for fold, other in zip(report.data["folds"], best.data["folds"], strict=True):
         value, best_value = fold.get(name), other.get(name)
         if value is not None and best_value is not None:
             differences.append(value - best_value)

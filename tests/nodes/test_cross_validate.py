@@ -12,8 +12,9 @@ import pytest
 
 from engine.node_types import NodeContext
 from engine.values import Folder, Report, Table
-from nodes import cross_validate, logistic_regression, mart
+from nodes import compare, cross_validate, logistic_regression, mart
 from nodes.cross_validate import NODE
+from nodes.models.uncertainty import difference
 from tests.expect import refused
 from tests.nodes.conftest import MODELS, make_context
 
@@ -88,6 +89,13 @@ def test_rows_of_a_group_are_held_out_together(ctx, customers, tmp_path):
     easy = validated(other, model, customers, folds_by="rows")
     assert easy.headline["accuracy"] > 0.9
     assert 0.35 < honest.headline["accuracy"] < 0.65
+    # The folds hold out other rows, so neither figure is a better one.
+    reports = {"reports": [easy, honest]}
+    comparison = compare.NODE.run(ctx, reports, compare.NODE.params())["report"]
+    assert "different rows" in comparison.data["note"]
+    assert difference("accuracy", honest, easy) is None
+    same = compare.NODE.run(ctx, {"reports": [easy, easy]}, compare.NODE.params())["report"]
+    assert "note" not in same.data
 
 
 def test_later_rows_are_held_out_in_their_order(ctx, customers):
