@@ -161,13 +161,19 @@ def test_evaluations_that_cannot_be_compared_have_no_difference(
     assert difference("auc", other, best) is None
 
 
-def folds(values: list[float], rows: int = 100) -> Report:
+def folds(values: list[float], held_out: str = "by row") -> Report:
     lines = [
-        {"repeat": 1, "fold": number, "rows": rows, "auc": value}
+        {"repeat": 1, "fold": number, "rows": 100, "auc": value}
         for number, value in enumerate(values, start=1)
     ]
     known = {"classes": "x", "columns": {}}
-    data = {"folds": lines, "test_to_train": 0.25, "test_rows": known, "positive": "yes"}
+    data = {
+        "folds": lines,
+        "held_out": held_out,
+        "test_to_train": 0.25,
+        "test_rows": known,
+        "positive": "yes",
+    }
     return Report("evaluation", "CV", {"auc": float(np.mean(values))}, data=data)
 
 
@@ -179,7 +185,7 @@ def test_cross_validations_are_compared_fold_by_fold() -> None:
     other = folds([0.7, 0.8, 0.9, 0.75, 0.845])
     gap = difference("auc", other, best)
     assert gap is not None and gap.is_tie
-    assert difference("auc", folds([0.9, 0.8, 0.7, 0.85, 0.75], rows=99), best) is None
+    assert difference("auc", folds([0.9, 0.8, 0.7, 0.85, 0.75], "by group"), best) is None
 
 
 def test_a_single_fold_has_no_margin_and_limits_hold() -> None:
