@@ -192,10 +192,8 @@ class CompositeForestClassifier(ClassifierMixin, TabularEstimator):  # type: ign
 
     def _training(self, scaled: Array, codes: Array, weights: Array | None) -> Training:
         """Return rows and settings; raise ``ValueError`` for a setting that cannot be used."""
-        for name in ("n_estimators", "max_depth", "min_leaf"):
-            check_whole(name, getattr(self, name), 1)
-        degrees = check_degrees(self.degrees)
-        check_choices(self.sequences, self.selection, self.gamma, self.vc)
+        self.check_settings()
+        degrees = read_degrees(self.degrees)
         # As ``gamma="scale"`` of SVC, but the same kernel in all leaves.
         spread = float(scaled.shape[1] * scaled.var())
         return Training(
@@ -216,6 +214,14 @@ class CompositeForestClassifier(ClassifierMixin, TabularEstimator):  # type: ign
             n_jobs=effective_n_jobs(self.n_jobs),
             C=penalties_of(self.C, degrees),
         )
+
+    def check_settings(self) -> None:
+        """Raise ``ValueError`` for a setting that cannot be used."""
+        for name in ("n_estimators", "max_depth", "min_leaf"):
+            check_whole(name, getattr(self, name), 1)
+        n_candidates(self.max_features, 1)
+        check_choices(self.sequences, self.selection, self.gamma, self.vc)
+        penalties_of(self.C, read_degrees(self.degrees))
 
     def _read_validation(self, validation: Sequence[Any]) -> HeldOut:
         """Return validation rows; raise ``ValueError`` for a class without training rows."""
@@ -414,7 +420,7 @@ class CompositeForestClassifier(ClassifierMixin, TabularEstimator):  # type: ign
                 model.check(self.n_classes_, len(vectors))
 
 
-def check_degrees(degrees: Any) -> tuple[int, ...]:
+def read_degrees(degrees: Any) -> tuple[int, ...]:
     """Return degrees in ascending order, each once; raise ``ValueError`` if one is below 1."""
     if isinstance(degrees, str) or not isinstance(degrees, Iterable):
         raise ValueError(f"degrees is {degrees!r}; give a list of whole numbers from 1")
