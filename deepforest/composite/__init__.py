@@ -6,6 +6,7 @@
 - ``leaves``    the SVMs in the leaves, and what replaces them where there are too few rows
 - ``training``  Algorithm 1, and the choice of C and γ
 - ``columns``   columns as complete, scaled numbers
+- ``report``    what the bound has chosen, in words
 - ``storage``   a fitted forest as arrays and JSON
 """
 
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 from .estimator import CompositeForestClassifier
 from .leaves import FALLBACKS, LeafRecord
+from .report import describe_choice
 from .storage import read_held_out, read_leaves
 from .training import HeldOutRecord
 
@@ -21,6 +23,7 @@ __all__ = [
     "CompositeForestClassifier",
     "HeldOutRecord",
     "LeafRecord",
+    "describe_choice",
     "read_held_out",
     "read_leaves",
 ]

@@ -171,22 +171,24 @@ class CompositeForestClassifier(ClassifierMixin, TabularEstimator):  # type: ign
         """
         values, y = self._read_fit(X, y)
         check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        self.n_classes_ = len(self.classes_)
         weights = None
         if sample_weight is not None:
             weights = checked_weights(sample_weight, values)
             # A row of weight 0 must not have any effect, not even on the bound.
             kept = weights > 0
-            values, y, weights = values[kept], y[kept], weights[kept]
+            values, codes, weights = values[kept], codes[kept], weights[kept]
             # Weights multiply C, so that their average has to be 1: only their ratios matter.
             weights = weights / weights.mean()
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        self.n_classes_ = len(self.classes_)
         self.columns_ = ScaledColumns.learn(values, self._categorical(values.shape[1]))
         training = self._training(self.columns_.scale(values), codes.astype(np.int64), weights)
         held = None if validation is None else self._read_validation(validation)
         with warnings.catch_warnings():
             # Each SVM that has not converged is in the records of its leaf.
             warnings.simplefilter("ignore", ConvergenceWarning)
+            # scikit-learn takes many classes in a small leaf for numbers.
+            warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
             self._fit(training, held, report)
         return self
 

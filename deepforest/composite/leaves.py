@@ -109,24 +109,25 @@ class LeafModel:
         for _ in range(self.degree - 1):
             powers *= products
         sums = self._sums(powers)
-        counts = np.zeros((len(products), n_classes), np.int32)
-        pair = 0
-        for i in range(n_classes):
-            for j in range(i + 1, n_classes):
-                score = sums[i][:, j - 1] + sums[j][:, i] + self.intercepts[pair]
-                counts[:, i] += score > 0
-                counts[:, j] += score <= 0
-                pair += 1
+        first, second = np.triu_indices(n_classes, 1)
+        scores = sums[first, :, second - 1] + sums[second, :, first] + self.intercepts[:, None]
+        is_first = scores > 0
+        counts = np.empty((len(products), n_classes), np.int64)
+        for k in range(n_classes):
+            counts[:, k] = is_first[first == k].sum(axis=0) + (~is_first[second == k]).sum(axis=0)
         # Of several classes with as many votes, the first one, as in libsvm.
         return np.asarray(self.classes[counts.argmax(axis=1)])
 
-    def _sums(self, powers: Array) -> list[Array]:
-        """Return for each class what its support vectors add to the scores of its pairs."""
+    def _sums(self, powers: Array) -> Array:
+        """Return what the support vectors of each class add to the scores of its pairs.
+
+        They are classes × rows × other classes.
+        """
         ends = np.cumsum(self.n_support)
-        sums = []
-        for first, end in zip(ends - self.n_support, ends, strict=True):
-            zeros = np.zeros(self.coefficients.shape[1])
-            sums.append(row_products(powers[:, first:end], self.coefficients[first:end], zeros))
+        zeros = np.zeros(self.coefficients.shape[1])
+        sums = np.empty((len(self.classes), len(powers), len(zeros)))
+        for k, (first, end) in enumerate(zip(ends - self.n_support, ends, strict=True)):
+            sums[k] = row_products(powers[:, first:end], self.coefficients[first:end], zeros)
         return sums
 
     def check(self, n_classes: int, n_rows: int) -> None:
