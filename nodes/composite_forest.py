@@ -110,6 +110,36 @@ class CompositeForestParams(CompositeShape):
     class_weights: ClassWeights = "none"
 
 
+class CompositeLearnerParams(CompositeShape):
+    """Describe a composite forest among the learners of a layer of a deep forest.
+
+    C and γ are numbers: to choose them in every fit of every layer takes too long.
+    """
+
+    kind: Literal["composite_forest"] = Field(
+        title="Kind",
+        description="Shallow trees with a support vector machine in every leaf; for classes only.",
+        json_schema_extra=form_hint(words={"composite_forest": "Composite forest"}),
+    )
+    count: int = Field(
+        1, ge=1, le=50, title="Count", description="How many of these learners each layer has."
+    )
+    trees: int = Field(
+        50, ge=1, le=10_000, title="Trees", description="Number of trees in each learner."
+    )
+    gamma: Annotated[float, Field(gt=0, le=1)] = Field(
+        1e-3,
+        title="Weight of complexity γ",
+        description="How much the complexity of leaves counts in the bound.",
+        json_schema_extra=form_hint(when=OF_BOUND),
+    )
+    penalty: Annotated[float, Field(gt=0, le=1e9)] = Field(
+        1.0,
+        title="Penalty of errors C",
+        description="How much the SVMs avoid errors on training rows.",
+    )
+
+
 def build(params: CompositeForestParams) -> CompositeForestClassifier:
     """Return an unfitted forest with the node's parameters."""
     from deepforest import CompositeForestClassifier

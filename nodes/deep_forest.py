@@ -17,6 +17,7 @@ from pydantic import Field, model_validator
 from engine.errors import BadInput
 from engine.export_python import Expression, Snippet, Variables, statement
 from engine.node_types import NodeContext, NodeParams, SubtaskState, form_hint
+from nodes.composite_forest import CompositeLearnerParams
 from nodes.data.columns import Task
 from nodes.models.kinds import Encoding, ModelKind
 from nodes.models.metric_titles import metric_titles
@@ -156,10 +157,13 @@ LEARNER_SETTINGS = {
     "leaves": "num_leaves",
     "row_share": "subsample",
     "column_share": "colsample_bytree",
+    "penalty": "C",
 }
 """Parameters of learners that have another name in the library, and this name."""
 
-LearnerParams = Annotated[ForestLearnerParams | MartLearnerParams, Field(discriminator="kind")]
+LearnerParams = Annotated[
+    ForestLearnerParams | MartLearnerParams | CompositeLearnerParams, Field(discriminator="kind")
+]
 
 VALIDATION = {
     "nested": "on rows that no layer has seen",
@@ -330,7 +334,7 @@ def cascade_params(params: DeepForestParams) -> dict[str, Any]:
     return values
 
 
-def _learner_params(learner: ForestLearnerParams | MartLearnerParams) -> dict[str, Any]:
+def _learner_params(learner: LearnerParams) -> dict[str, Any]:
     """Return the settings of one learner as the library expects them."""
     values: dict[str, Any] = {"kind": learner.kind}
     for name, value in learner.model_dump().items():
