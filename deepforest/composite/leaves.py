@@ -29,12 +29,12 @@ MAX_ITER = 100_000
 BLOCK_NUMBERS = 2**21
 """Inner products that are held at the same time."""
 FALLBACKS = {
-    "pure": "one class only: it votes for it",
-    "few rows": "too few rows for an SVM: it votes for the most frequent class",
-    "one row per class": "no class has two rows: it has an SVM of the smallest degree",
-    "not converged": "the SVM of the drawn degree did not converge: a lower degree is used",
+    "pure": "hold one class only and vote for it",
+    "few rows": "have too few rows for an SVM and vote for their most frequent class",
+    "one row per class": "have one row of each class, and an SVM of the smallest degree",
+    "not converged": "have an SVM of a lower degree, because the drawn one did not converge",
 }
-"""Why a leaf has another classifier than an SVM of the drawn degree."""
+"""Why leaves have another classifier than an SVM of the drawn degree; it follows "n leaves"."""
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ def describe_choice(
     for fallback in FALLBACKS:
         if counts[fallback]:
             sentences.append(
-                f"{counts[fallback]:,} of {len(leaves):,} leaves: {FALLBACKS[fallback]}."
+                f"{counts[fallback]:,} of {len(leaves):,} leaves {FALLBACKS[fallback]}."
             )
     return sentences
 
@@ -52,10 +52,15 @@ def _about_the_bound(record: HeldOutRecord) -> str:
         rows = f"{record.rows:,} training rows, held out of a smaller forest,"
     if record.error < record.smallest_error:
         return (
-            f"On {rows} the error is {record.error:.2%} with the bound, and "
-            f"{record.smallest_error:.2%} with the smallest degrees."
+            f"On {rows} the error is {_percent(record.error)} with the bound, and "
+            f"{_percent(record.smallest_error)} with the smallest degrees."
         )
     return (
         f"The bound chooses no better than the smallest degrees: on {rows} the error is "
-        f"{record.error:.2%} with the bound, and {record.smallest_error:.2%} without it."
+        f"{_percent(record.error)} with the bound, and "
+        f"{_percent(record.smallest_error)} without it."
     )
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2f} %"

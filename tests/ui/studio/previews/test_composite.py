@@ -121,7 +121,7 @@ def test_it_says_plainly_where_the_bound_is_no_better_than_the_smallest_degrees(
         held = replace(record.held_out, error=error, smallest_error=smallest)
         text = " ".join(describe_choice(record.leaves, record.gamma, held))
         assert ("no better than the smallest degrees" in text) != is_better
-        assert f"{error:.2%}" in text and f"{smallest:.2%}" in text
+        assert f"{100 * error:.2f} %" in text and f"{100 * smallest:.2f} %" in text
 
 
 def test_other_models_have_no_leaves(tmp_path: Path) -> None:
