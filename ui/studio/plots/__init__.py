@@ -39,6 +39,7 @@ from ui.studio.plots.evaluation import (
 from ui.studio.plots.explanations import (
     Contribution,
     contributions,
+    decimals_for,
     permutation_importances,
 )
 from ui.studio.plots.layers import (
@@ -84,6 +85,7 @@ __all__ = [
     "class_vectors",
     "confusion_matrix",
     "contributions",
+    "decimals_for",
     "degree_histogram",
     "figure_by_threshold",
     "for_dark",
