@@ -32,6 +32,7 @@ OF_BOUND = {"selection": "bound"}
 class CompositeShape(NodeParams):
     """Choose size and leaves of a composite forest."""
 
+    trees: int = Field(100, ge=1, le=10_000, title="Trees", description="Number of trees.")
     max_depth: int = Field(
         3,
         ge=1,
@@ -90,7 +91,6 @@ class CompositeShape(NodeParams):
 class CompositeForestParams(CompositeShape):
     """Choose the settings of a composite forest."""
 
-    trees: int = Field(100, ge=1, le=10_000, title="Trees", description="Number of trees.")
     gamma: Literal["auto"] | Annotated[float, Field(gt=0, le=1)] = Field(
         "auto",
         title="Weight of complexity γ",
