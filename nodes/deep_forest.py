@@ -370,12 +370,18 @@ def build_regressor(params: DeepForestParams) -> BaseEstimator:
 
 
 def check_task(params: DeepForestParams, task: Task) -> None:
-    """Raise ``BadInput`` for a preset or a metric that does not suit classes or numbers."""
+    """Raise ``BadInput`` for a preset, learner or metric that does not suit classes or numbers."""
     if task == "regression" and params.preset.startswith(("mddf", "gcforest_cs")):
         raise BadInput(
             f"the target is a number, and the preset {PRESET_TITLES[params.preset]} is for "
             "classes; choose another preset",
             field="preset",
+        )
+    if task == "regression" and any(each.kind == "composite_forest" for each in params.learners):
+        raise BadInput(
+            "the target is a number, and a composite forest learns classes; remove it from the "
+            "base learners",
+            field="learners",
         )
     if params.metric is None or (params.metric in OF_NUMBERS) == (task == "regression"):
         return

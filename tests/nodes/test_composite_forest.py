@@ -108,6 +108,13 @@ def test_a_deep_forest_has_it_as_a_learner(tmp_path: Path) -> None:
         model.contributions(later)
 
 
+def test_a_deep_forest_of_numbers_refuses_it_before_the_run() -> None:
+    params = deep_forest.NODE.params(learners=[CompositeLearnerParams(kind="composite_forest")])
+    columns = [*Table(people().data, target="age").columns]
+    with refused(field="learners", naming=["composite forest", "number"]):
+        deep_forest.NODE.output_columns({"table": columns}, params)
+
+
 def test_defaults_of_the_learner_are_those_of_the_library() -> None:
     settings = deep_forest.cascade_params(
         deep_forest.NODE.params(learners=[CompositeLearnerParams(kind="composite_forest")])
