@@ -8,6 +8,7 @@ The estimators
   (``cascade``)
 - ``MarginForestClassifier``     mdDF, the margin distribution deep forest (``margin_forest``)
 - ``ScreenedForestClassifier``   gcForest-CS, confidence screening (``screening``)
+- ``CompositeForestClassifier``  Random Composite Forests: an SVM in every leaf (``composite``)
 - ``HistForestClassifier``, ``HistForestRegressor``  one forest alone (``forest``)
 - ``MartSelector``               feature selection by boosted trees (``selection``)
 - ``preset``                     the params of each paper by name (``presets``)
@@ -37,6 +38,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ._fit_jobs import FitCancelled, FitEvent, FolderCheckpointer
     from .cascade import CascadeForestClassifier, CascadeForestRegressor
+    from .composite import CompositeForestClassifier
     from .forest import HistForestClassifier, HistForestRegressor
     from .importance import PermutationImportance, permutation_importance
     from .margin_forest import MarginForestClassifier
@@ -50,6 +52,7 @@ __all__ = [
     "BrokenModel",
     "CascadeForestClassifier",
     "CascadeForestRegressor",
+    "CompositeForestClassifier",
     "FitCancelled",
     "FitEvent",
     "FolderCheckpointer",
@@ -68,6 +71,7 @@ _HOME = {
     "BrokenModel": "persistence",
     "CascadeForestClassifier": "cascade",
     "CascadeForestRegressor": "cascade",
+    "CompositeForestClassifier": "composite",
     "FitCancelled": "_fit_jobs",
     "FitEvent": "_fit_jobs",
     "FolderCheckpointer": "_fit_jobs",

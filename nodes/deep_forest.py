@@ -17,6 +17,7 @@ from pydantic import Field, model_validator
 from engine.errors import BadInput
 from engine.export_python import Expression, Snippet, Variables, statement
 from engine.node_types import NodeContext, NodeParams, SubtaskState, form_hint
+from nodes.composite_forest import CompositeLearnerParams
 from nodes.data.columns import Task
 from nodes.models.kinds import Encoding, ModelKind
 from nodes.models.metric_titles import metric_titles
@@ -156,10 +157,13 @@ LEARNER_SETTINGS = {
     "leaves": "num_leaves",
     "row_share": "subsample",
     "column_share": "colsample_bytree",
+    "penalty": "C",
 }
 """Parameters of learners that have another name in the library, and this name."""
 
-LearnerParams = Annotated[ForestLearnerParams | MartLearnerParams, Field(discriminator="kind")]
+LearnerParams = Annotated[
+    ForestLearnerParams | MartLearnerParams | CompositeLearnerParams, Field(discriminator="kind")
+]
 
 VALIDATION = {
     "nested": "on rows that no layer has seen",
@@ -330,7 +334,7 @@ def cascade_params(params: DeepForestParams) -> dict[str, Any]:
     return values
 
 
-def _learner_params(learner: ForestLearnerParams | MartLearnerParams) -> dict[str, Any]:
+def _learner_params(learner: LearnerParams) -> dict[str, Any]:
     """Return the settings of one learner as the library expects them."""
     values: dict[str, Any] = {"kind": learner.kind}
     for name, value in learner.model_dump().items():
@@ -366,12 +370,18 @@ def build_regressor(params: DeepForestParams) -> BaseEstimator:
 
 
 def check_task(params: DeepForestParams, task: Task) -> None:
-    """Raise ``BadInput`` for a preset or a metric that does not suit classes or numbers."""
+    """Raise ``BadInput`` for a preset, learner or metric that does not suit classes or numbers."""
     if task == "regression" and params.preset.startswith(("mddf", "gcforest_cs")):
         raise BadInput(
             f"the target is a number, and the preset {PRESET_TITLES[params.preset]} is for "
             "classes; choose another preset",
             field="preset",
+        )
+    if task == "regression" and any(each.kind == "composite_forest" for each in params.learners):
+        raise BadInput(
+            "the target is a number, and a composite forest learns classes; remove it from the "
+            "base learners",
+            field="learners",
         )
     if params.metric is None or (params.metric in OF_NUMBERS) == (task == "regression"):
         return

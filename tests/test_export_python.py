@@ -36,6 +36,12 @@ LEARNERS: Learners = {
     "mart": {"trees": 8, "row_share": 0.7, "class_weights": "balanced"},
     "random-forest": {"trees": 7, "max_depth": 6, "max_features": "all"},
     "extra-trees": {"trees": 6, "class_weights": {"yes": 5.0}},
+    "composite-forest": {
+        "trees": 4,
+        "degrees": [1, 2],
+        "penalty": 1.0,
+        "class_weights": "balanced",
+    },
     "logistic-regression": {"max_iter": 40},
     "mlp": {"layers": [8, 4], "epochs": 14, "class_weights": "balanced"},
     "deep-forest": {
@@ -53,6 +59,7 @@ TINY_LEARNERS: Learners = {
     "mart": {"trees": 3, "class_weights": "balanced"},
     "random-forest": {"trees": 3, "max_depth": 4, "max_features": "all"},
     "extra-trees": {"trees": 3, "class_weights": {"yes": 5.0}},
+    "composite-forest": {"trees": 2, "degrees": [1], "penalty": 1.0, "max_features": "all"},
     "logistic-regression": {"max_iter": 10},
     "mlp": {"layers": [4], "epochs": 2},
     "deep-forest": {

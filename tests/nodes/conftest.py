@@ -10,7 +10,15 @@ import pytest
 from engine.node_types import NodeContext, NodeType
 from engine.values import Table
 from engine.workspace import Files
-from nodes import deep_forest, extra_trees, logistic_regression, mart, mlp, random_forest
+from nodes import (
+    composite_forest,
+    deep_forest,
+    extra_trees,
+    logistic_regression,
+    mart,
+    mlp,
+    random_forest,
+)
 
 LAYERS = {
     "learners": [
@@ -27,6 +35,10 @@ MODELS: dict[str, tuple[NodeType, dict[str, Any]]] = {
     "mart": (mart.NODE, {"trees": 8, "min_rows": 2, "row_share": 0.8, "column_share": 0.8}),
     "random-forest": (random_forest.NODE, {"trees": 7}),
     "extra-trees": (extra_trees.NODE, {"trees": 7}),
+    "composite-forest": (
+        composite_forest.NODE,
+        {"trees": 7, "max_depth": 2, "degrees": [1, 2, 5], "gamma": 1e-3, "penalty": 1.0},
+    ),
     "logistic-regression": (logistic_regression.NODE, {"max_iter": 200}),
     "mlp": (mlp.NODE, {"layers": [11, 7], "epochs": 25, "learning_rate": 0.02}),
 }

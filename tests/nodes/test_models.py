@@ -316,7 +316,8 @@ class TestUnusualData:
         data = Table(pa.table({"x": [1.0] * len(labels), "class": labels}), "class")
         probabilities = fit(kind, data, ctx).predict_proba(data)
         assert (probabilities == probabilities[0]).all()
-        if kind != "mlp":  # a few epochs do not reach the shares
+        # A few epochs do not reach the shares; the trees of a composite forest only vote.
+        if kind not in ("mlp", "composite-forest"):
             shares = [labels.count(name) / len(labels) for name in sorted(set(labels))]
             np.testing.assert_allclose(probabilities[0], shares, atol=0.05)
 

@@ -18,12 +18,14 @@ from users: they are escaped, shortened in the plot, and complete in the hover t
 - ``learner_quality``, ``agreement``, ``importances_by_layer``  the learners inside its layers
 - ``class_vectors``, ``row_margin``       one row, layer by layer
 - ``screening``                           rows that leave early
+- ``degree_histogram``, ``bound_and_error``  the leaves of a composite forest
 - ``share_axes``                          gives figures the same vertical axis
 - ``for_dark``                            adapts texts inside cells to the dark theme
 - ``CONFIG``                              the configuration for ``st.plotly_chart``
 """
 
 from ui.studio.plots.columns import category_counts, histogram, importances
+from ui.studio.plots.composite import bound_and_error, degree_histogram
 from ui.studio.plots.evaluation import (
     class_scores,
     confusion_matrix,
@@ -77,12 +79,14 @@ __all__ = [
     "Contribution",
     "add_mark",
     "agreement",
+    "bound_and_error",
     "category_counts",
     "class_scores",
     "class_vectors",
     "confusion_matrix",
     "contributions",
     "decimals_for",
+    "degree_histogram",
     "figure_by_threshold",
     "for_dark",
     "gain_curve",

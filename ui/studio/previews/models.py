@@ -28,10 +28,10 @@ from nodes.models.training import validation_text
 from ui.studio import links, plots
 from ui.studio.inspect.forest_source import depth_text
 from ui.studio.inspect.tables import layer_settings
+from ui.studio.previews.composite import FOREST_FILE, composite_record, show_leaves
 from ui.studio.screen_text import plain, task_words
 from ui.studio.widgets import chart, draw_tabs, facts, grid, opened
 
-FOREST_FILE = "forest.json"
 MOST_RESULTS = 2_000
 """How many of the newest cache entries are searched for the maker of an output."""
 
@@ -58,17 +58,20 @@ def show_model(output: Artifact, store: Store, key: str) -> None:
 
 
 def show_inside(folder: Path, info: Mapping[str, Any], key: str) -> None:
-    """Draw tabs with the layers of a model if it has some, its features, classes and settings.
+    """Draw tabs with the layers or leaves of a model, its features, classes and settings.
 
     ``info`` is what ``describe_model`` returns for the folder.
     """
     forest = forest_record(folder)
     layers = {"Layers": lambda: _show_layers(forest, key)} if forest else {}
+    composite = composite_record(folder)
+    leaves = {"Leaves": lambda: show_leaves(composite, key)} if composite else {}
     # A model that predicts a number has none.
     classes = {"Classes": lambda: _show_classes(info, key)} if info["classes"] else {}
     draw_tabs(
         {
             **layers,
+            **leaves,
             "Features": lambda: grid(_features(info), f"{key}-features"),
             **classes,
             "Settings": lambda: _show_settings(info, key),
