@@ -28,7 +28,7 @@ from ._cascade import (
     raw_importances,
 )
 from ._features import AUGMENT, Features
-from ._fit_jobs import Checkpointer, FitEvent, FolderCheckpointer, JobRunner
+from ._fit_jobs import Checkpointer, FitEvent, JobRunner, make_runner
 from ._grow import grow_cascade
 from ._input import (
     TabularEstimator,
@@ -169,7 +169,7 @@ class BaseCascade(TransformerMixin, TabularEstimator):  # type: ignore[misc]
             )
         # An unfinished cascade must not count as fitted: ``check_is_fitted`` looks for this.
         self.__dict__.pop("cascades_", None)
-        with self._runner(checkpoint, executor, listener, cancelled) as runner:
+        with make_runner(self.n_jobs, checkpoint, executor, listener, cancelled) as runner:
             self._grow(data.only(rows), measure, watched, runner)
         if len(rows) < len(values):
             output = self.oof_output_
@@ -303,28 +303,6 @@ class BaseCascade(TransformerMixin, TabularEstimator):  # type: ignore[misc]
             ):
                 selector.set_params(**{name: value})
         return selector
-
-    def _runner(
-        self,
-        checkpoint: str | Path | Checkpointer | None,
-        executor: Executor | None,
-        listener: Callable[[FitEvent], None] | None,
-        cancelled: Callable[[], bool] | None,
-    ) -> JobRunner:
-        """Return the runner of this fit; raise ``ValueError`` if ``checkpoint`` is a file."""
-        if isinstance(checkpoint, str | Path):
-            if Path(checkpoint).is_file():
-                raise ValueError(f"checkpoint is {str(checkpoint)!r}, a file; give a folder")
-            checkpoint = FolderCheckpointer(checkpoint)
-        # An executor has no public way to ask how many jobs it runs at the same time.
-        n_jobs = getattr(executor, "_max_workers", None) or effective_n_jobs(self.n_jobs)
-        return JobRunner(
-            n_jobs,
-            executor=executor,
-            checkpointer=checkpoint,
-            listener=listener,
-            cancelled=cancelled,
-        )
 
     def _seed(self, features: Features, runner: JobRunner) -> int:
         """Return the seed of the fit.
