@@ -76,9 +76,10 @@ class MultiGrainedScanner(TransformerMixin, TabularEstimator):  # type: ignore[m
     shape : (length,), (height, width) or (height, width, channels)
         What a row of X is; its columns are in reading order, with the channels of a pixel side by
         side.
-    windows : "auto" or list
+    windows : "auto", "fine" or list
         Window sizes: lengths, or (height, width), or a number for a square. "auto" is 1/16, 1/8 and
-        1/4 of the d values of a row. A window spans all channels.
+        1/4 of the values of a row, as in gcForest; "fine" only 1/16, as in gcForest-CS. A window
+        spans all channels.
     stride : int
         Steps from one position of a window to the next.
     sample : int, float or None
@@ -184,7 +185,7 @@ class MultiGrainedScanner(TransformerMixin, TabularEstimator):  # type: ignore[m
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Return the names of the columns, such as "7x7@(3,4) random_forest class 2"."""
         check_is_fitted(self, "scan_")
-        return np.array(self.scan_.names(self.classes_), dtype=object)
+        return np.array(self.scan_.names(self.classes_.tolist()), dtype=object)
 
     # --- saving ---
 
@@ -236,7 +237,7 @@ def make_scanner(scan: Any) -> MultiGrainedScanner:
     Raise ``ValueError`` for anything else, and for a parameter that cannot be used.
     """
     if isinstance(scan, MultiGrainedScanner):
-        scanner = clone(scan)
+        scanner: MultiGrainedScanner = clone(scan)
     elif isinstance(scan, Mapping):
         try:
             scanner = MultiGrainedScanner(**scan)

@@ -29,8 +29,8 @@ from ..forest.forest import Windows
 
 Array = npt.NDArray[Any]
 
-AUTO_SHARES = (16, 8, 4)
-"""The paper's window sizes: d/16, d/8 and d/4 of the d features of a row."""
+SHARES = {"auto": (16, 8, 4), "fine": (16,)}
+"""Window sizes of the papers as parts of the d values of a row: gcForest's, and gcForest-CS's."""
 POOLING = ("mean", "max")
 MOST_VALUES = 2**22
 PIXEL = re.compile(r"(\D*)(\d+)(\D+)(\d+)")
@@ -132,9 +132,9 @@ def window_sizes(shape: tuple[int, ...], windows: Any) -> list[tuple[int, ...]]:
     """Return the window sizes; raise ``ValueError`` for one that does not fit into the shape."""
     is_image = len(shape) > 1
     if isinstance(windows, str):
-        if windows != "auto":
-            raise ValueError(f"windows is {windows!r}; give 'auto' or a list of sizes")
-        return _auto_sizes(shape)
+        if windows not in SHARES:
+            raise ValueError(f"windows is {windows!r}; give 'auto', 'fine' or a list of sizes")
+        return _sizes_of_shares(shape, SHARES[windows])
     if not isinstance(windows, Sequence | np.ndarray) or not len(windows):
         raise ValueError(f"windows is {windows!r}; give 'auto' or a list of sizes such as [7, 10]")
     sizes = []
@@ -150,11 +150,11 @@ def window_sizes(shape: tuple[int, ...], windows: Any) -> list[tuple[int, ...]]:
     return sizes
 
 
-def _auto_sizes(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
+def _sizes_of_shares(shape: tuple[int, ...], shares: tuple[int, ...]) -> list[tuple[int, ...]]:
     # d is the number of features, not the side of an image: a window of d/16 features of a
     # 28 × 28 image is 7 × 7. A window spans all channels, so they do not change its share.
     sizes: list[tuple[int, ...]] = []
-    for share in AUTO_SHARES:
+    for share in shares:
         size: tuple[int, ...] = (max(1, shape[0] // share),)
         if len(shape) > 1:
             side = max(1, round(math.sqrt(shape[0] * shape[1] / share)))
@@ -202,7 +202,7 @@ def n_sampled(sample: Any, n: int, window: str) -> int:
 
     ``sample`` is a number of positions, or a share of them below 1. ``window`` names the size.
     """
-    if isinstance(sample, Integral) and not isinstance(sample, bool):
+    if isinstance(sample, int | np.integer) and not isinstance(sample, bool):
         if 1 <= sample <= n:
             return int(sample)
         raise ValueError(
