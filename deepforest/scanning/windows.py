@@ -94,7 +94,7 @@ def make_pooling(pooling: Any, sample: Any) -> Pooling | None:
     """Return the pooling that a parameter describes; raise ``ValueError`` for another form."""
     if pooling is None:
         return None
-    if not isinstance(pooling, Sequence) or len(pooling) != 2 or pooling[0] not in POOLING:
+    if not isinstance(pooling, list | tuple) or len(pooling) != 2 or pooling[0] not in POOLING:
         raise ValueError(f"pooling is {pooling!r}; give ('mean', size), ('max', size) or None")
     check_whole("the size of pooling", pooling[1], 1)
     if sample is not None:
@@ -135,7 +135,7 @@ def window_sizes(shape: tuple[int, ...], windows: Any) -> list[tuple[int, ...]]:
         if windows not in SHARES:
             raise ValueError(f"windows is {windows!r}; give 'auto', 'fine' or a list of sizes")
         return _sizes_of_shares(shape, SHARES[windows])
-    if not isinstance(windows, Sequence | np.ndarray) or not len(windows):
+    if not isinstance(windows, list | tuple | np.ndarray) or not len(windows):
         raise ValueError(f"windows is {windows!r}; give 'auto' or a list of sizes such as [7, 10]")
     sizes = []
     for given in windows:
@@ -167,7 +167,7 @@ def _sizes_of_shares(shape: tuple[int, ...], shares: tuple[int, ...]) -> list[tu
 def _as_size(given: Any, is_image: bool) -> tuple[int, ...]:
     """Return a window size as (length,) or (height, width); a number means a square."""
     parts = (given,) * (2 if is_image else 1) if isinstance(given, Integral) else given
-    if not isinstance(parts, Sequence | np.ndarray) or len(parts) != (2 if is_image else 1):
+    if not isinstance(parts, list | tuple | np.ndarray) or len(parts) != (2 if is_image else 1):
         expected = "(height, width)" if is_image else "a length"
         raise ValueError(f"windows holds {given!r}; give each size as {expected}")
     for part in parts:
@@ -246,7 +246,7 @@ def check_shape(shape: Any, n_columns: int | None = None) -> tuple[int, ...]:
     """Return the shape as a tuple; raise ``ValueError`` if the columns do not match it."""
     if isinstance(shape, Integral):
         shape = (shape,)
-    if not isinstance(shape, Sequence | np.ndarray) or len(shape) not in (1, 2, 3):
+    if not isinstance(shape, list | tuple | np.ndarray) or len(shape) not in (1, 2, 3):
         raise ValueError(
             f"shape is {shape!r}; give (length,), (height, width) or (height, width, channels)"
         )
