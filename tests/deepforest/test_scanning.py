@@ -457,7 +457,7 @@ def test_importances_and_positions_show_where_the_class_is() -> None:
     assert np.unravel_index(accuracy.argmax(), (8, 8)) == (6, 1)
     assert accuracy[6, 1] > 0.75 > 0.65 > accuracy[:3, 5:].max()
     importances = model.feature_importances_.reshape(10, 10)
-    assert importances[6:9, 1:4].sum() > 0.4
+    assert importances[6:9, 1:4].sum() > 0.3
 
 
 def test_every_layer_of_screening_scans_the_rows_that_are_left(
