@@ -328,6 +328,26 @@ def agreement(learners: Sequence[str], shares: Sequence[Sequence[float]], layer:
     return figure
 
 
+def window_map(
+    cells: Cells, rows: Sequence[float], columns: Sequence[float], title: str
+) -> go.Figure:
+    """Plot a value of each window over the image; ``rows`` and ``columns`` are their centres."""
+    hover = "row %{y}, column %{x}<br>%{z:.1%}<extra></extra>"
+    figure = _heat_map(cells, min(_known_values(cells), default=0.0), hover)
+    figure.data[0].x, figure.data[0].y = list(columns), list(rows)
+    # A sequence has a single line.
+    height = 340 if len(rows) > 1 else 180
+    apply_layout(figure, title, height)
+    figure.update_xaxes(title="column", showgrid=False, zeroline=False)
+    figure.update_yaxes(title="row", autorange="reversed", showgrid=False, zeroline=False)
+    if len(rows) > 1:
+        figure.update_yaxes(scaleanchor="x", scaleratio=1, constrain="domain")
+        figure.update_xaxes(constrain="domain")
+    else:
+        figure.update_yaxes(title="", showticklabels=False)
+    return figure
+
+
 def importances_by_layer(stages: Sequence[Layer], dropped: Collection[int] = ()) -> go.Figure:
     """Plot the most important features: their share of each layer's importance.
 
