@@ -500,8 +500,8 @@ def test_every_layer_of_screening_scans_the_rows_that_are_left(
 
 
 def test_the_preset_that_scans_needs_a_shape() -> None:
-    with pytest.raises(ValueError, match="give the shape of a row"):
-        preset("gcforest_cs_scan")
+    with pytest.raises(ValueError, match="shape is None"):
+        preset("gcforest_cs_scan").fit(*some_digits())
     model = preset("gcforest_cs_scan", shape=(28, 28))
     assert model.scan == {"shape": (28, 28), "windows": "fine", "sample": 0.1}
     assert preset("gcforest", shape=(28, 28)).scan == {"shape": (28, 28)}

@@ -13,8 +13,8 @@ from sklearn.datasets import load_digits
 from engine.export_python import Expression, Variables
 from engine.node_types import NodeContext
 from engine.testing import check_node
-from engine.values import Table
-from nodes import deep_forest, filter_rows, select_columns, sql, steps
+from engine.values import Folder, Table
+from nodes import deep_forest, filter_rows, inspect_layers, select_columns, sql, steps
 from nodes.deep_forest import NODE, DeepForestParams
 from nodes.models.model import load_model
 from tests.expect import assert_same_bits, refused
@@ -170,3 +170,18 @@ def test_a_number_cannot_be_predicted_by_a_scan(ctx: NodeContext) -> None:
     table = Table(pa.table({**columns, "size": noisy}), target="size")
     with refused(field="scan_shape"):
         grow(ctx, table, metric=None)
+
+
+def test_an_inspection_has_the_windows_of_the_forest(ctx: NodeContext, tmp_path: Path) -> None:
+    table = digits()
+    (tmp_path / "model").mkdir()
+    grow(ctx, table).save(tmp_path / "model")
+    params = inspect_layers.NODE.params(rows=20, perplexity=5.0)
+    inputs = {"model": Folder(tmp_path / "model"), "table": table}
+    layers = inspect_layers.NODE.run(ctx, inputs, params)["layers"]
+    (scan,) = layers.scans
+    assert scan["shape"] == [8, 8] and sum(scan["class_rows"]) == table.data.num_rows
+    assert len(scan["grains"][0]["positions"]) == 5
+    assert len(scan["importances"]) == 64
+    assert layers.features == PIXELS
+    assert "4x4@" in layers.stages[0]["importances"][0]["feature"]

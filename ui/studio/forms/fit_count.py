@@ -41,14 +41,13 @@ class PresetInfo:
 def preset_info(name: str) -> PresetInfo | None:
     """Return what the form shows of a preset, ``None`` for an unknown name."""
     from deepforest.cascade import DEFAULT, DEFAULT_OF_MANY_CLASSES, MART_CLASSES
-    from deepforest.presets import PRESETS
+    from deepforest.presets import PRESETS, preset
     from nodes.deep_forest import NAMES
 
     if name not in PRESETS:
         return None
     names = {setting: name for name, setting in NAMES.items()}
-    # Not by ``preset``, which asks for the shape of a row if the preset scans.
-    settings = PRESETS[name].kind(**PRESETS[name].params).get_params(deep=False)
+    settings = preset(name).get_params(deep=False)
     learners = settings.pop("learners")
     params = {names.get(setting, setting): value for setting, value in settings.items()}
     many = learners

@@ -68,13 +68,14 @@ def draw_windows(forest: ForestView) -> None:
         found = window_cells(scan, grain, shown_class)
         title = f"Windows of {' × '.join(map(str, grain['size']))}"
         name = f"windows-{'x'.join(map(str, grain['size']))}"
-        figures.append((plots.window_map(found.cells, found.rows, found.columns, title), name))
+        figure = plots.window_map(found.cells, found.rows, found.columns, _sides(scan), title)
+        figures.append((figure, name, _best_words(scan, found.cells, shown_class)))
     for first in range(0, len(figures), MAPS_IN_A_LINE):
         columns = st.columns(MAPS_IN_A_LINE)
         some = figures[first : first + MAPS_IN_A_LINE]
-        for column, (figure, name) in zip(columns, some, strict=False):
+        for column, (figure, name, words) in zip(columns, some, strict=False):
             with column:
-                picture(figure, name, _best_words(scan, figure))
+                picture(figure, name, words)
     st.caption(WORDS)
     if scan["importances"]:
         with st.columns(MAPS_IN_A_LINE)[0]:
@@ -111,22 +112,31 @@ def _starts(starts: np.ndarray) -> list[int]:
     return list(range(int(starts.min()), int(starts.max()) + 1, step))
 
 
-def _best_words(scan: Mapping[str, Any], figure: Any) -> str:
-    """Return which window is best, and what guessing the most frequent class would reach."""
-    known = [value for row in figure.data[0].z for value in row if value is not None]
+def _sides(scan: Mapping[str, Any]) -> list[int]:
+    """Return height and width of the image; a sequence has one line."""
+    return [1, *scan["shape"]] if len(scan["shape"]) == 1 else scan["shape"][:2]
+
+
+def _best_words(scan: Mapping[str, Any], cells: list[list[float | None]], of_class: int) -> str:
+    """Return how good the windows are, and what guessing the most frequent class would reach."""
+    known = [value for row in cells for value in row if value is not None]
+    words = f"Best window: {_percent(max(known))}, median {_percent(float(np.median(known)))}."
+    if of_class >= 0:
+        return words
     guess = max(scan["class_rows"]) / max(sum(scan["class_rows"]), 1)
-    return (
-        f"Best window: {max(known):.1%}, median {np.median(known):.1%}. Always the most frequent "
-        f"class: {guess:.1%} of all rows."
-    )
+    return f"{words} Always the most frequent class: {_percent(guess)}."
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
 
 
 def _importance_map(scan: Mapping[str, Any]) -> Any:
     """Return the heat map of the importances of the values of a row, summed over channels."""
-    shape = [1, *scan["shape"]] if len(scan["shape"]) == 1 else scan["shape"]
-    values = np.array(scan["importances"]).reshape(shape[0], shape[1], -1).sum(axis=2)
-    rows, columns = (list(map(float, range(length))) for length in shape[:2])
-    return plots.window_map(values.tolist(), rows, columns, "Importance of each value")
+    sides = _sides(scan)
+    values = np.array(scan["importances"]).reshape(*sides, -1).sum(axis=2)
+    rows, columns = (list(map(float, range(length))) for length in sides)
+    return plots.window_map(values.tolist(), rows, columns, sides, "Importance of each value")
 
 
 def window_rows(scan: Mapping[str, Any], classes: Sequence[str]) -> list[dict[str, Any]]:
