@@ -16,6 +16,7 @@ from engine.testing import check_node
 from engine.values import Folder, Table
 from nodes import deep_forest, filter_rows, inspect_layers, select_columns, sql, steps
 from nodes.deep_forest import NODE, DeepForestParams
+from nodes.models.fast_predict import with_fast_predict
 from nodes.models.model import load_model
 from tests.expect import assert_same_bits, refused
 
@@ -67,6 +68,11 @@ def test_a_saved_model_scans_rows_in_any_order_of_columns(ctx: NodeContext, tmp_
         loaded.encoder.check(digits(PIXELS[1:]).data)
     with refused(naming=["cannot be explained", "scans"]):
         loaded.contributions(table)
+    # A service replaces the cascade by a faster one, which refuses too, before it predicts.
+    fast = with_fast_predict(loaded)
+    assert_same_bits(fast.estimator.predict_proba(matrix[:3]), expected[:3])
+    with refused(naming=["cannot be explained", "scans"]):
+        fast.check_explainable()
 
 
 def test_a_script_grows_the_forest_of_the_node(ctx: NodeContext) -> None:
