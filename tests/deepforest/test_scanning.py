@@ -436,6 +436,21 @@ def test_a_cascade_that_scans_is_saved_with_its_scans(cascade: Any, tmp_path: Pa
         loaded.predict_contributions(x)
 
 
+def test_a_cascade_that_scans_continues_from_its_checkpoint(tmp_path: Path) -> None:
+    x, y = some_digits()
+    params: dict[str, Any] = {"scan": SCAN, "max_layers": 1, "cv": 3, "random_state": 0}
+    events: list[FitEvent] = []
+    first = CascadeForestClassifier(FEW, **params).fit(x, y, checkpoint=tmp_path)
+    second = CascadeForestClassifier(FEW, **params).fit(
+        x, y, checkpoint=tmp_path, listener=events.append
+    )
+    assert "started" not in {event.state for event in events}
+    places = [event.place for event in events if event.state == "kept"]
+    assert ("Layer 1", "Scan 4x4, random forest", "Cascade 1, out of bag") in places
+    assert ("Model, layer 1", "Scan 4x4, random forest", "Out of bag") in places
+    np.testing.assert_array_equal(first.predict_proba(x), second.predict_proba(x))
+
+
 def test_a_model_without_its_scan_is_refused(tmp_path: Path) -> None:
     x, y = some_digits()
     model = CascadeForestClassifier(FEW, scan=SCAN, max_layers=1, random_state=0).fit(x, y)
