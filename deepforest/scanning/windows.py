@@ -166,8 +166,9 @@ def _sizes_of_shares(shape: tuple[int, ...], shares: tuple[int, ...]) -> list[tu
 
 def _as_size(given: Any, is_image: bool) -> tuple[int, ...]:
     """Return a window size as (length,) or (height, width); a number means a square."""
-    parts = (given,) * (2 if is_image else 1) if isinstance(given, Integral) else given
-    if not isinstance(parts, list | tuple | np.ndarray) or len(parts) != (2 if is_image else 1):
+    n_axes = 2 if is_image else 1
+    parts = (given,) * n_axes if isinstance(given, Integral) else given
+    if not isinstance(parts, list | tuple | np.ndarray) or len(parts) != n_axes:
         expected = "(height, width)" if is_image else "a length"
         raise ValueError(f"windows holds {given!r}; give each size as {expected}")
     for part in parts:

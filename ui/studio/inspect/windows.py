@@ -100,10 +100,8 @@ def window_cells(
     cells: list[list[float | None]] = [[None] * len(axes[1]) for _ in axes[0]]
     for (row, column), value in zip(positions.tolist(), values.tolist(), strict=True):
         cells[axes[0].index(row)][axes[1].index(column)] = value
-    centres = [
-        [start + (side - 1) / 2 for start in axis] for axis, side in zip(axes, size, strict=True)
-    ]
-    return WindowCells(cells, *centres)
+    rows, columns = (np.array(axis) + (side - 1) / 2 for axis, side in zip(axes, size, strict=True))
+    return WindowCells(cells, rows.tolist(), columns.tolist())
 
 
 def _starts(starts: np.ndarray) -> list[int]:
