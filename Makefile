@@ -101,6 +101,7 @@ bench: $(DEVELOPER)
 	$(BIN)/python -m benchmarks.deploy
 	$(BIN)/python -m benchmarks.tsne
 	$(BIN)/python -m benchmarks.sql
+	$(BIN)/python -m benchmarks.decisions
 
 # Takes hours; the same command goes on where it was cut off. PARTS="permuted honest" measures only these.
 bench-cascade: $(DEVELOPER)

@@ -1,7 +1,7 @@
 """Measure times and processes, and print figures with their targets.
 
 - ``Figure``          a figure with its target, as a line
-- ``seconds``, ``median_seconds``  the time that an action takes
+- ``seconds``, ``median_seconds``, ``cost``  the time that an action takes
 - ``run_module``      runs a module of this checkout in its own process
 - ``Results``         saved results of long measurements, each from its own process
 - ``process_tree``    the processes that a process has started
@@ -57,6 +57,13 @@ def seconds(action: Callable[[], object]) -> float:
     start = time.perf_counter()
     action()
     return time.perf_counter() - start
+
+
+def cost(action: Callable[[], object]) -> tuple[float, float]:
+    """Return the seconds that an action takes, and the CPU seconds of all its threads."""
+    began, cpu = time.perf_counter(), time.process_time()
+    action()
+    return time.perf_counter() - began, time.process_time() - cpu
 
 
 def run_module(name: str, *arguments: str) -> str:

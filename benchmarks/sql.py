@@ -3,7 +3,8 @@
 Both begin with the table in memory and end with an Arrow table. DuckDB alone opens a connection,
 registers the table and runs the query. It is measured with one thread, which is what the node uses
 for queries so that the same input gives the same bytes, and with all threads of the machine. The
-node converts the columns of the result with all threads.
+node converts the columns of the result with all threads. CPU seconds count those of all threads;
+they vary less than seconds if other programs run.
 
     python -m benchmarks.sql
 """
@@ -11,7 +12,6 @@ node converts the columns of the result with all threads.
 from __future__ import annotations
 
 import os
-import statistics
 import tempfile
 from collections.abc import Callable
 from functools import partial
@@ -21,7 +21,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from benchmarks._figures import Figure, seconds
+from benchmarks._figures import Figure, cost
 from engine.node_types import NodeContext
 from engine.values import Table
 from engine.workspace import Files
@@ -67,11 +67,11 @@ def main() -> None:
     threads = os.cpu_count() or 1
     with tempfile.TemporaryDirectory() as folder:
         context = NodeContext("sql", "0" * 64, Files(Path(folder)), Path(folder), threads=threads)
-        totals = {"node": 0.0, "one": 0.0, "all": 0.0}
+        totals = {key: np.zeros(2) for key in ("node", "one", "all")}
         for name, query in QUERIES.items():
             params = SqlParams(query=query)
             inputs = {"a": table, "b": None, "c": None, "d": None}
-            times: dict[str, list[float]] = {"node": [], "one": [], "all": []}
+            times: dict[str, list[tuple[float, float]]] = {key: [] for key in totals}
             actions: dict[str, Callable[[], object]] = {
                 "node": partial(NODE.run, context, inputs, params),
                 "one": partial(alone, table.data, query, 1),
@@ -82,19 +82,22 @@ def main() -> None:
             for number in range(REPEATS):
                 start = number % len(actions)
                 for key in [*actions, *actions][start : start + len(actions)]:
-                    times[key].append(seconds(actions[key]))
-            medians = {key: statistics.median(each) for key, each in times.items()}
+                    times[key].append(cost(actions[key]))
+            medians = {key: np.median(each, axis=0) for key, each in times.items()}
             for key, value in medians.items():
                 totals[key] += value
             one, every, node = medians["one"], medians["all"], medians["node"]
             print(
-                f"{name:<8} node {node:.3f} s, DuckDB {one:.3f} s with one thread, "
-                f"{every:.3f} s with {threads}: {node / one:.2f} ×",
+                f"{name:<8} node {node[0]:.3f} s, DuckDB {one[0]:.3f} s with one thread, "
+                f"{every[0]:.3f} s with {threads}: {node[0] / one[0]:.2f} ×, "
+                f"CPU {node[1] / one[1]:.2f} ×",
                 flush=True,
             )
     what = "SQL node on 2M × 20, all queries, against DuckDB alone"
-    print(Figure(f"{what}, one thread", totals["node"] / totals["one"], "×", LIMIT).line())
-    print(Figure(f"{what}, {threads} threads", totals["node"] / totals["all"], "×").line())
+    node, one, every = totals["node"], totals["one"], totals["all"]
+    print(Figure(f"{what}, one thread", node[0] / one[0], "×", LIMIT).line())
+    print(Figure(f"{what}, one thread, CPU", node[1] / one[1], "×", LIMIT).line())
+    print(Figure(f"{what}, {threads} threads", node[0] / every[0], "×").line())
 
 
 if __name__ == "__main__":

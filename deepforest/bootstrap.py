@@ -10,19 +10,30 @@ how much the difference of two models varies.
 
 Rows are sorted once. A replicate counts how often each row was drawn and adds up these counts by
 threshold, so the memory does not grow with the number of replicates. The tests simulate how often
-the intervals hold the true value; `docs/compare.md` has the figures.
+the intervals hold the true value; `docs/compare.md` has the figures. Where too few rows decide, an
+interval would hold it less often, so it is left out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import stdtrit
 
-from .metrics import Array, Codes, Floats, Metric, _Sweep, recall_share
+from .metrics import (
+    Array,
+    Codes,
+    Floats,
+    Metric,
+    _Sweep,
+    confusion_matrix,
+    lower_is_better,
+    recall_share,
+)
 
 Z95 = 1.96
 """Standard errors to each side of a 95 % interval."""
@@ -31,12 +42,29 @@ WORK = 400_000_000
 """Rows × rankings × replicates that take a few seconds."""
 FEWEST, MOST = 100, 1_000
 """Replicates: enough for a standard error, and no more than a report should hold."""
-ENOUGH = 500
+ENOUGH = 400
 """Replicates from which on their outermost 2.5 % are known well."""
 BINS = 8_000
 """Thresholds of a replicate, for each of three ways to choose them."""
 FEW = 5
-"""Rows found or missed below which an exact interval is taken into account."""
+"""Rows found or missed below which the interval of a recall is counted, not resampled."""
+DECISIVE = 3
+"""Rows that must decide a difference of counted shares; with fewer its interval is left out."""
+SMALLEST = 10
+"""Rows of the rarest class that an interval needs, or of all if classes do not matter."""
+SMALLEST_OF = {"ks": 20}
+"""The same for metrics that need more."""
+FARTHEST = 20.0
+"""How many times closer to 0 or 1 than its value a share may be in a replicate."""
+EXCESS = {"ks": 2.0}
+"""How much a figure at its best threshold is too high, as a multiple of the same in replicates.
+
+In simulations it is about 2.2 for KS. For F1, 1 gives better intervals.
+"""
+UNLIMITED = ("log_loss", "rmse", "mae")
+"""Metrics from 0 to infinity."""
+
+Limits = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -52,15 +80,18 @@ class Replicates:
     """Of a mean over rows: its standard error in each replicate."""
     error: float = 0.0
     """The same for all rows."""
-    trials: float = 0.0
-    """Independent units that a share can be counted in: rows of the rarest class, or all rows."""
-    highest: float = 1.0
-    """The greatest value that is possible; below 1 if fewer rows are checked than are positive."""
-    is_count: bool = False
-    """Whether the value is a share of ``trials`` that were counted one by one."""
+    units: float = 0.0
+    """Independent rows or groups that decide about the value: ``_units``."""
+    exact: Limits | None = None
+    """The interval of a share that can be counted, where that is better than the bootstrap."""
 
-    def interval(self) -> tuple[float, float] | None:
-        """Return the 95 % interval; None if too few replicates have a value."""
+    def interval(self) -> Limits | None:
+        """Return the 95 % interval; None if too few rows decide or too few replicates have a value.
+
+        With fewer rows, it would hold the true value less often than 95 times in 100.
+        """
+        if self.units < SMALLEST_OF.get(self.metric.name, SMALLEST):
+            return None
         limits = self._limits()
         if limits is None:
             return None
@@ -68,7 +99,7 @@ class Replicates:
         # A corrected interval of few rows may leave out the value itself, which is hard to read.
         return min(low, self.value), max(high, self.value)
 
-    def _limits(self) -> tuple[float, float] | None:
+    def _limits(self) -> Limits | None:
         varying = self.values if self.at_threshold is None else self.at_threshold
         known = varying[np.isfinite(varying)]
         if len(known) < FEWEST // 2:
@@ -82,20 +113,21 @@ class Replicates:
             if self.errors is not None and len(known) >= ENOUGH:
                 return self._studentised()
             return _of_positive(self.value, error)
-        if self.is_count:
-            return wilson(self.value * self.trials, self.trials)
-        centre = self.value
+        if self.exact is not None:
+            return self.exact
         if self.at_threshold is not None:
-            # The best threshold of few rows suits these rows too well. The same happens once more
-            # in each replicate, so the replicates show by how much.
-            excess = max(float(np.nanmean(self.values)) - self.value, 0.0)
-            excess *= EXCESS.get(self.metric.name, 1.0)
-            centre, error = self.value - excess, float(np.hypot(error, excess))
-            if centre < 2 * error:
-                return max(centre - Z95 * error, 0.0), min(centre + Z95 * error, 1.0)
-        return self._of_share(centre, error)
+            return self._of_best_threshold(error)
+        if error == 0 or not 0 < self.value < 1:
+            return wilson(self.value * self.units, self.units)
+        # The error on the scale of log-odds.
+        error /= self.value * (1 - self.value)
+        if not is_counted(self.metric.name):
+            # There, values of 0 and 1 are infinitely far away.
+            lowest, highest = self.value / FARTHEST, 1 - (1 - self.value) / FARTHEST
+            error = float(_log_odds(np.clip(known, lowest, highest)).std(ddof=1))
+        return _of_share(self.value, _margin(self.metric.name, error, self.units))
 
-    def _studentised(self) -> tuple[float, float]:
+    def _studentised(self) -> Limits:
         """Return the interval of a mean by the bootstrap of t = (mean − value) / error.
 
         Losses of few rows are skewed: a large one widens the interval upwards.
@@ -107,65 +139,98 @@ class Replicates:
         low, high = self.value - highest * self.error, self.value - lowest * self.error
         return max(float(low), 0.0), float(high)
 
-    def _of_share(self, centre: float, error: float) -> tuple[float, float]:
-        """Return the interval of a metric from 0 to 1, on the scale of log-odds.
+    def _of_best_threshold(self, error: float) -> Limits:
+        """Return the interval of a figure at the threshold where it is highest.
 
-        There it stays between 0 and 1, and is longer to the side that has more room.
+        The best threshold of few rows suits these rows too well. The same happens once more in each
+        replicate, so the replicates show by how much.
         """
-        found = min(self.value / self.highest, 1.0) * self.trials
-        exact = tuple(self.highest * limit for limit in wilson(found, self.trials))
-        if error == 0 or not 0 < centre < 1:
-            return exact[0], exact[1]
-        odds, width = np.log(centre / (1 - centre)), Z95 * error / (centre * (1 - centre))
-        low, high = 1 / (1 + np.exp(-(odds - width))), 1 / (1 + np.exp(-(odds + width)))
-        if recall_share(self.metric.name) and min(found, self.trials - found) < FEW:
-            low, high = min(low, exact[0]), max(high, exact[1])
-        return float(low), float(high)
+        excess = max(float(np.nanmean(self.values)) - self.value, 0.0)
+        excess *= EXCESS.get(self.metric.name, 1.0)
+        centre = self.value - excess
+        margin = _margin(self.metric.name, float(np.hypot(error, excess)), self.units)
+        if margin == 0 or centre >= 1:
+            return wilson(self.value * self.units, self.units)
+        if centre < margin:
+            return max(centre - margin, 0.0), min(centre + margin, 1.0)
+        return _of_share(centre, margin / (centre * (1 - centre)))
 
 
-EXCESS = {"ks": 2.0}
-"""How much a figure at its best threshold is too high, as a multiple of the same in replicates.
+def _margin(name: str, error: float, units: float) -> float:
+    """Return half of a 95 % interval, from a standard error of the bootstrap.
 
-In simulations it is about 2.2 for KS. For F1, 1 gives better intervals.
-"""
-UNLIMITED = ("log_loss", "rmse", "mae")
-"""Metrics from 0 to infinity."""
+    That error is too small for few rows, and not known exactly: its variance is that of n − 1 of n
+    rows, and the quantile is that of Student's t. Shares that are counted do not need this.
+    """
+    if is_counted(name):
+        return Z95 * error
+    degrees = max(units - 1, 1.0)
+    return float(stdtrit(degrees, 0.975)) * error * float(np.sqrt(units / degrees))
+
+
+def is_counted(name: str) -> bool:
+    """Return whether a metric is a share of rows, or a mean of such shares."""
+    return name in ("accuracy", "balanced_accuracy", "f1") or recall_share(name) is not None
+
+
+def _log_odds(share: Floats | float) -> Any:
+    return np.log(share / (1 - share))
+
+
+def _of_share(centre: float, margin: float) -> Limits:
+    """Return the interval of a share from its margin on the scale of log-odds.
+
+    There it stays between 0 and 1, and is longer to the side that has more room.
+    """
+    odds = _log_odds(centre)
+    return 1 / (1 + float(np.exp(margin - odds))), 1 / (1 + float(np.exp(-margin - odds)))
 
 
 class Difference(NamedTuple):
-    """How much better predictions are than others; ``margin`` is half of the 95 % interval."""
+    """How much better predictions are than others; ``margin`` is half of the 95 % interval.
+
+    The margin is None if too few rows decide about the difference.
+    """
 
     gain: float
-    margin: float
+    margin: float | None
 
     @property
     def is_tie(self) -> bool:
-        """Return whether the interval contains 0."""
-        return abs(self.gain) <= self.margin
+        """Return whether the interval contains 0; False if it is not known."""
+        return self.margin is not None and abs(self.gain) <= self.margin
 
     def rows_to_decide(self, rows: int) -> int | None:
         """Return with how many rows a difference of this size would be certain.
 
-        The margin falls with the root of the number of rows. Return None without a difference.
+        The margin falls with the root of the number of rows. Return None without a difference, or
+        if the margin is not known.
         """
-        return None if self.gain == 0 else int(np.ceil(rows * (self.margin / self.gain) ** 2))
+        if self.gain == 0 or self.margin is None:
+            return None
+        return int(np.ceil(rows * (self.margin / self.gain) ** 2))
 
 
-def difference(sign: float, own: Floats, best: Floats, gain: float) -> Difference | None:
+def difference(name: str, own: Floats, best: Floats, gap: float, units: float) -> Difference | None:
     """Return the difference of two outputs, from their replicates of the same rows.
 
-    ``sign`` is 1 if more is better, else -1; ``gain`` is the difference on all rows. Return None if
-    too few replicates have a value for both.
+    ``gap`` is the difference on all rows, and ``units`` those of ``Replicates``. Return None if too
+    few replicates have a value for both.
     """
     count = min(len(own), len(best))
     differences = np.asarray(own[:count], np.float64) - np.asarray(best[:count], np.float64)
     known = differences[np.isfinite(differences)]
     if len(known) < FEWEST // 2:
         return None
-    return Difference(sign * gain, Z95 * float(known.std(ddof=1)))
+    gain = -gap if lower_is_better(name) else gap
+    error = float(known.std(ddof=1))
+    # Each row that one output finds and the other does not adds (1 / units)² to the variance.
+    if is_counted(name) and (error * units) ** 2 < DECISIVE:
+        return Difference(gain, None)
+    return Difference(gain, _margin(name, error, units))
 
 
-def wilson(found: float, of: float) -> tuple[float, float]:
+def wilson(found: float, of: float) -> Limits:
     """Return Wilson's 95 % interval of a share; (0, 1) of nothing."""
     if of <= 0:
         return 0.0, 1.0
@@ -175,7 +240,7 @@ def wilson(found: float, of: float) -> tuple[float, float]:
     return max(float(centre - width), 0.0), min(float(centre + width), 1.0)
 
 
-def _of_positive(value: float, error: float) -> tuple[float, float]:
+def _of_positive(value: float, error: float) -> Limits:
     """Return the interval of a number above 0, on the scale of logarithms."""
     if value <= 0:
         return value, value
@@ -223,9 +288,8 @@ def resampled(
             None if at_threshold is None else at_threshold + shift,
             replicated.get(("error", metric.name)),
             float(everything.get(("error", metric.name), np.zeros(1))[0]),
-            *_trials(metric, truth, output, units),
-            # Rows of a group are not independent trials.
-            is_count=metric.name == "accuracy" and units is None,
+            _units(metric.name, truth, output, units),
+            _counted(metric, value, truth, output, units),
         )
     return found
 
@@ -247,17 +311,81 @@ def _draws(rows: int, units: Codes | None, count: int) -> Iterator[Floats]:
         yield times if units is None else times[units]
 
 
-def _trials(
-    metric: Metric, truth: Array, output: Floats, units: Codes | None
-) -> tuple[float, float]:
-    """Return how many independent units decide about a share, and its greatest possible value."""
-    codes = truth if units is None else np.unique(np.column_stack((truth, units)), axis=0)[:, 0]
-    if output.shape[1] < 2 or metric.name == "accuracy":
-        return float(len(codes)), 1.0
-    counts = np.bincount(codes.astype(np.intp))
+def _units(name: str, truth: Array, output: Floats, groups: Codes | None) -> float:
+    """Return how many independent rows decide about a metric: all, or those of a class.
+
+    Groups are counted instead of rows if there are groups.
+    """
+    classes = output.shape[1]
+    if classes < 2 or name in ("accuracy", "log_loss"):
+        return float(len(truth) if groups is None else groups.max() + 1)
+    counts = _class_counts(truth, groups)
     rarest = float(counts[counts > 0].min())
-    checked = len(codes) * (recall_share(metric.name) or 1.0)
-    return (checked, checked / rarest) if checked < rarest else (rarest, 1.0)
+    if recall_share(name) is not None and classes == 2:
+        return float(counts[1])
+    # A row of the rarest class counts 1 / (classes × rows of this class) in a mean of recalls.
+    return rarest * np.count_nonzero(counts) if name == "balanced_accuracy" else rarest
+
+
+def _class_counts(truth: Array, groups: Codes | None) -> Codes:
+    """Return the number of rows of each class, or of groups that have such rows."""
+    if groups is not None:
+        truth = np.unique(np.column_stack((truth, groups)), axis=0)[:, 0]
+    return np.bincount(truth.astype(np.intp), minlength=2)
+
+
+def _counted(
+    metric: Metric, value: float, truth: Array, output: Floats, groups: Codes | None
+) -> Limits | None:
+    """Return the interval of a share that is counted; None where the bootstrap is better."""
+    share = recall_share(metric.name)
+    if share is not None and output.shape[1] == 2:
+        counts = _class_counts(truth, groups)
+        return _of_recall(value, float(counts[1]), share * float(counts.sum()), counts.sum())
+    # Rows of a group are not independent trials.
+    if groups is not None:
+        return None
+    if metric.name == "accuracy":
+        return wilson(value * len(truth), len(truth))
+    if metric.name == "balanced_accuracy":
+        return _of_mean_recall(confusion_matrix(truth, output, threshold=metric.threshold))
+    return None
+
+
+def _of_recall(value: float, positives: float, checked: float, rows: float) -> Limits | None:
+    """Return the interval of the recall among the checked rows, if few are found or missed."""
+    trials = min(checked, positives)
+    found = min(value * positives, trials)
+    if min(found, trials - found) >= FEW:
+        return None
+    if checked >= positives:
+        return wilson(found, positives)
+    # Recall = found / (found + missed): both vary, independently of each other. Their distances to
+    # the limits are added as variances are (the MOVER method of Zou and Donner).
+    missed = positives - found
+    limits = [checked * limit for limit in wilson(found, checked)]
+    low, high = (limit / (limit + missed) for limit in limits)
+    share = missed / (rows - checked)
+    varies = value * (1 - value) * Z95 * np.sqrt((1 - share) / missed)
+    below, above = np.hypot(value - low, varies), np.hypot(high - value, varies)
+    return max(float(value - below), 0.0), min(float(value + above), 1.0)
+
+
+def _of_mean_recall(matrix: Floats) -> Limits:
+    """Return the interval of the mean of the recalls of the classes, each with Wilson's.
+
+    The distances to the limits are added as variances are (the MOVER method).
+    """
+    recalls, below, above = [], [], []
+    for code, line in enumerate(matrix):
+        if line.sum() > 0:
+            low, high = wilson(line[code], line.sum())
+            recalls.append(line[code] / line.sum())
+            below.append(recalls[-1] - low)
+            above.append(high - recalls[-1])
+    mean, count = float(np.mean(recalls)), len(recalls)
+    below_mean, above_mean = (float(np.linalg.norm(each)) / count for each in (below, above))
+    return max(mean - below_mean, 0.0), min(mean + above_mean, 1.0)
 
 
 Values = Mapping[tuple[str, str], float | None]

@@ -21,7 +21,7 @@ from engine.export_python import Snippet, Variables, changed_params, statement
 from engine.node_types import NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.text import counted
 from engine.values import Report
-from nodes.models.metric_titles import metric_titles
+from nodes.models.metric_titles import METRIC_TITLES, metric_titles
 from nodes.models.uncertainty import difference, what_decides
 
 if TYPE_CHECKING:
@@ -48,6 +48,12 @@ TITLES = "*"
 FALLBACKS = ("auc", "accuracy", "rmse")
 """Tried in turn if no evaluation has the requested measure; accuracy always has a value for
 classes, and RMSE for numbers."""
+
+
+DIVIDED_DIFFERENTLY = (
+    "These evaluations hold out different rows, so their figures answer different questions: the "
+    "first is not better than the others because its figure is."
+)
 
 
 class CompareParams(NodeParams):
@@ -82,7 +88,7 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: CompareParams) -> dict
     _check_kinds(reports)
     metric = _usable_metric(reports, params.metric)
     if metric != params.metric:
-        ctx.log(f"No evaluation has a value for {params.metric}; ranked by {metric} instead.")
+        ctx.log(_other_metric(params.metric, metric))
     sources = ctx.sources.get("reports", [])
     names = _unique_names([report.title for report in reports])
     columns, titles = _further_columns(ctx, params.details, len(reports))
@@ -96,7 +102,7 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: CompareParams) -> dict
     }
     gaps = [difference(metric, reports[index], reports[best]) for index in order[1:]]
     tied = [gap for gap in gaps if gap is not None and gap.is_tie]
-    if any(gaps):
+    if any(gap is not None and gap.margin is not None for gap in gaps):
         headline["tied"] = len(tied)
     data = {
         "metric": metric,
@@ -108,6 +114,13 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: CompareParams) -> dict
         data["nodes"] = [sources[index] for index in order]
     if titles:
         data["titles"] = titles
+    if all(report.data.get("folds") for report in reports):
+        data["cross_validated"] = True
+    notes = [_other_metric(params.metric, metric)] if metric != params.metric else []
+    if len({report.data.get("held_out") for report in reports}) > 1:
+        notes.append(DIVIDED_DIFFERENTLY)
+    if notes:
+        data["note"] = " ".join(notes)
     if tied:
         # The first is the nearest, so it needs the most rows.
         data["decides"] = what_decides(tied[0], int(reports[best].headline.get("rows") or 0))
@@ -146,6 +159,14 @@ def _usable_metric(reports: list[Report], requested: str) -> str:
         if any(report.headline.get(name) is not None for report in reports):
             return name
     return requested
+
+
+def _other_metric(requested: str, used: str) -> str:
+    """Return that the models are not ranked by the requested metric, as a sentence."""
+    return (
+        f"No evaluation has a value for {METRIC_TITLES[requested]}, so that the models are ranked "
+        f"by {METRIC_TITLES[used]}."
+    )
 
 
 def _rank(report: Report, metric: str) -> tuple[bool, float]:
@@ -234,9 +255,14 @@ def _leaderboard(ranked: list[tuple[str, dict[str, Any], Report]]) -> list[dict[
 
 
 def _difference_columns(gap: Difference | None) -> dict[str, Any]:
-    """Return the difference to the best as columns; they are None if it is not known."""
+    """Return the difference to the best as columns.
+
+    They are None if it is not known; only its interval is if too few rows decide.
+    """
     if gap is None:
         return {"gain": None, "gain_low": None, "gain_high": None, "tie": None}
+    if gap.margin is None:
+        return {"gain": gap.gain, "gain_low": None, "gain_high": None, "tie": None}
     low, high = gap.gain - gap.margin, gap.gain + gap.margin
     return {"gain": gap.gain, "gain_low": low, "gain_high": high, "tie": gap.is_tie}
 
@@ -264,7 +290,7 @@ NODE = NodeType(
     title="Compare",
     category="Evaluate",
     summary="A leaderboard of any number of evaluations, ranked by the measure you choose.",
-    version=4,
+    version=6,
     params=CompareParams,
     run=run,
     python=python,

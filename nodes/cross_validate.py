@@ -24,7 +24,7 @@ from engine.node_types import Columns, NodeContext, NodeParams, NodeType, Port, 
 from engine.text import listed
 from engine.values import Report, Table
 from nodes.data.columns import check_learnable, task_of
-from nodes.data.row_identity import column_digests, row_digests
+from nodes.data.row_identity import column_digests, parts_digest, row_digests
 from nodes.evaluate import EvaluateParams, evaluation
 from nodes.models import regression
 from nodes.models.model import FittedModel, load_model
@@ -132,6 +132,7 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: CrossValidateParams) -
     data = {
         **together.data,
         "folds": rows,
+        "held_out": parts_digest(fold.held_out for fold in folds),
         "test_to_train": test_to_train(folds),
         "intervals": intervals,
         "test_rows": digests,

@@ -6,6 +6,7 @@ is not computed from the values of a single row.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal
@@ -18,6 +19,8 @@ from engine.node_types import Column, Columns, NodeContext, NodeParams, NodeType
 from engine.values import Table
 from nodes.data.columns import TASK_TITLES, Task, kind_of_target, table_with_roles
 from nodes.data.queries import IMPORTS, MAX_QUERY, converted, expression_kind, run_expression
+
+COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
 
 
 class DeriveColumnParams(NodeParams):
@@ -37,6 +40,7 @@ class DeriveColumnParams(NodeParams):
         "double quotes, texts in single quotes.",
         min_length=1,
         max_length=MAX_QUERY,
+        json_schema_extra=form_hint(choose="columns", lines=True),
     )
     role: Literal["feature", "target"] = Field(
         "feature",
@@ -85,6 +89,12 @@ def with_derived(columns: Columns, params: DeriveColumnParams, *, running: bool)
             f"the column '{params.name}' exists already; choose another name, or turn on Replace "
             "a column",
             field="name",
+        )
+    if not COMMENT.sub("", params.expression).strip():
+        raise BadInput(
+            "the expression computes nothing: it is empty or only a comment; write how a value is "
+            "computed, such as amount / items",
+            field="expression",
         )
     kind = expression_kind(params.expression, columns, field="expression", running=running)
     derived = Column(params.name, kind, params.role)

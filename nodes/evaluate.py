@@ -465,7 +465,7 @@ NODE = NodeType(
     category="Evaluate",
     summary="Compares predictions with the known classes: accuracy, AUC, F1, KS, recall at "
     "interrupt rates, curves; predicted numbers with the known ones: RMSE, MAE, R².",
-    version=3,
+    version=4,
     params=EvaluateParams,
     run=run,
     python=python,

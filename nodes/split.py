@@ -104,7 +104,7 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: SplitParams) -> dict[s
     import numpy as np
 
     table: Table = inputs["table"]
-    _check_columns(table.data.column_names, params)
+    _check_columns(table.data.column_names, table.target, params)
     counts = _counts(table.data.num_rows, params)
     group = params.group_column or next(
         (name for name, role in table.roles.items() if role == "group"), None
@@ -129,8 +129,8 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: SplitParams) -> dict[s
     return {name: _part(table, mask) for name, mask in parts.items()}
 
 
-def _check_columns(names: list[str], params: SplitParams) -> None:
-    """Raise ``BadInput`` if a column does not exist, or if rows are to be split in two ways."""
+def _check_columns(names: list[str], target: str | None, params: SplitParams) -> None:
+    """Raise ``BadInput`` if the rows cannot be split by these columns."""
     if params.time_column is not None and params.group_column is not None:
         raise BadInput(
             "rows can be held out by time or by group, not by both; clear Time column or Group "
@@ -141,6 +141,12 @@ def _check_columns(names: list[str], params: SplitParams) -> None:
         column = getattr(params, field)
         if column is not None:
             require_column(column, names, field=field)
+    if params.group_column is not None and params.group_column == target:
+        raise BadInput(
+            f"'{target}' is the target, so that all rows of a class would be in one part; choose "
+            "another Group column",
+            field="group_column",
+        )
 
 
 def _counts(rows: int, params: SplitParams) -> tuple[int, int]:
@@ -200,7 +206,7 @@ def _latest(table: Table, column: str, counts: tuple[int, int]) -> tuple[np.ndar
     """Return masks of the latest rows, for the test, and of those before them, for validation.
 
     Of equal times, those further down the table are later. Raise ``BadInput`` if the column has no
-    order or has missing values.
+    order, has missing values, or is constant.
     """
     import numpy as np
 
@@ -216,9 +222,16 @@ def _latest(table: Table, column: str, counts: tuple[int, int]) -> tuple[np.ndar
             "it; choose another column",
             field="time_column",
         )
+    values = times.to_numpy()
+    if (values == values[0]).all():
+        raise BadInput(
+            f"all rows have the same value in '{column}', so that none of them is later; choose "
+            "another Time column",
+            field="time_column",
+        )
     n_test, n_validation = counts
     # A stable sort keeps equal times in the order of the table.
-    latest = np.argsort(times.to_numpy(), kind="stable")[::-1]
+    latest = np.argsort(values, kind="stable")[::-1]
     rows = np.arange(len(times))
     is_test = np.isin(rows, latest[:n_test])
     return is_test, np.isin(rows, latest[n_test : n_test + n_validation])
@@ -308,7 +321,8 @@ def columns(
     """
     known = inputs.get("table")
     if known is not None:
-        _check_columns([column.name for column in known], params)
+        target = next((column.name for column in known if column.role == "target"), None)
+        _check_columns([column.name for column in known], target, params)
     return {"train": known, "validation": known, "test": known}
 
 

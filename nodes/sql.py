@@ -28,8 +28,8 @@ from nodes.data.queries import (
     MAX_QUERY,
     UnknownTable,
     converted,
+    open_query,
     query_columns,
-    run_query,
 )
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class SqlParams(NodeParams):
         "are named. Put odd names of columns in double quotes, texts in single quotes.",
         min_length=1,
         max_length=MAX_QUERY,
-        json_schema_extra=form_hint(lines=True),
+        json_schema_extra=form_hint(choose="columns", lines=True),
     )
     target: str | None = Field(
         None,
@@ -59,7 +59,7 @@ class SqlParams(NodeParams):
         "classification",
         title="Predict the target as",
         description="Whether the Target set here is a class or a number.",
-        json_schema_extra=form_hint(words=TASK_TITLES),
+        json_schema_extra=form_hint(words=TASK_TITLES, when={"target": "!"}),
     )
     max_seconds: float = Field(
         600.0,
@@ -77,11 +77,11 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: SqlParams) -> dict[str
 
     tables = {port: table for port, table in inputs.items() if table is not None}
     known = {port: table.columns for port, table in tables.items()}
-    bound = query_columns(params.query, known, field="query", running=True)
-    columns = result_columns(known, bound, params)
-    ctx.progress(0.0, "running the query")
     rows = {port: table.data for port, table in tables.items()}
-    result = run_query(params.query, rows, seconds=params.max_seconds, field="query")
+    with open_query(params.query, known, seconds=params.max_seconds, field="query") as query:
+        columns = result_columns(known, query.columns, params)
+        ctx.progress(0.0, "running the query")
+        result = query.run(rows)
     require_rows(result, "the query returns no rows; change its conditions", field="query")
     ctx.progress(0.9, "converting the result")
     levels = [_levels(rows, column.name) for column in columns]

@@ -124,10 +124,12 @@ def _numbers_as_text(name: str, column: pa.ChunkedArray) -> Iterator[BadInput]:
         return
     if _share(texts, counts, DECIMAL_COMMA) >= MIN_SHARE:
         # 1,234 alone may also be a whole number with a comma between thousands.
-        what = "commas between thousands" if _all_match(texts, THOUSANDS) else "decimal commas"
+        are_thousands = _all_match(texts, THOUSANDS)
+        what = "commas between thousands" if are_thousands else "decimal commas"
         yield BadInput(
             f"the column '{name}' has numbers with {what}, such as {_example(texts)}, so it is "
-            "read as text; write the numbers with a decimal point, without other commas",
+            "read as text; write the numbers with a decimal point, without other commas, or "
+            f"replace it in Derive column by {_as_number(name, are_thousands)}",
             field="source",
         )
         return
@@ -146,9 +148,18 @@ def _numbers_as_text(name: str, column: pa.ChunkedArray) -> Iterator[BadInput]:
     numbers = round(share * total)
     yield BadInput(
         f"{numbers:,} of {total:,} values of the column '{name}' are numbers, but others, such as "
-        f"{listed(others[:3])}, make it text; add them to Missing texts, or correct them",
+        f"{listed(others[:3])}, make it text; add them to Missing texts in Load data, or correct "
+        "them",
         field="missing",
     )
+
+
+def _as_number(name: str, are_thousands: bool) -> str:
+    """Return the expression that reads texts with commas as numbers."""
+    column = '"{}"'.format(name.replace('"', '""'))
+    if are_thousands:
+        return f"replace({column}, ',', '')::double"
+    return f"replace(replace({column}, '.', ''), ',', '.')::double"
 
 
 def _distinct_texts(column: pa.ChunkedArray) -> tuple[Any, list[int]]:

@@ -4,7 +4,7 @@ Two things keep it there. DuckDB itself is locked: no files, no network, no exte
 And a query is checked before DuckDB runs it: one SELECT, on the connected tables only, with
 functions that always give the same result, because results are cached.
 
-- ``run_query``          the result of a query as Arrow columns
+- ``open_query``         a query that is checked: its columns, then its result as Arrow columns
 - ``query_columns``      the columns of the result before a run
 - ``run_expression``     one value for each row of a table
 - ``expression_kind``    the kind of these values before a run
@@ -139,28 +139,54 @@ class UnknownTable(BadInput):
 # Queries
 
 
-def run_query(
-    query: str, tables: Mapping[str, pa.Table], *, seconds: float, field: str
-) -> pa.Table:
-    """Return the result of a query, in the types of DuckDB.
+class OpenQuery:
+    """A query that was checked and bound; ``columns`` are those of its result, without roles."""
 
-    Raise ``BadInput`` at ``field`` if the query is not allowed, wrong, or takes longer than
-    ``seconds``; raise ``MemoryError`` if it needs more memory than this process has.
+    def __init__(
+        self, connection: duckdb.DuckDBPyConnection, query: str, columns: Columns, field: str
+    ) -> None:
+        self.columns = columns
+        self._connection, self._query, self._field = connection, query, field
+
+    def run(self, tables: Mapping[str, pa.Table]) -> pa.Table:
+        """Return the result on these tables, in the types of DuckDB.
+
+        Raise ``BadInput`` if it takes too long, and ``MemoryError`` if it needs more memory than
+        this process has.
+        """
+        with errors_explained(self._field):
+            for name, data in tables.items():
+                self._connection.register(name, data)
+            return self._connection.sql(self._query).to_arrow_table()
+
+
+@contextmanager
+def open_query(
+    query: str, tables: Mapping[str, Columns], *, seconds: float, field: str
+) -> Iterator[OpenQuery]:
+    """Check a query in this process, for a run that may take ``seconds``.
+
+    ``tables`` has the columns of each table. Opening DuckDB costs as much as a small query, so it
+    is opened once. Raise ``BadInput`` at ``field`` if the query is not allowed or wrong, or if a
+    table cannot hold its result.
     """
-    with locked_connection(tables, seconds=seconds) as connection, errors_explained(field):
-        _check_query(connection, query, tables, field)
-        return connection.sql(query).to_arrow_table()
+    known = json.loads(_as_plain(tables))
+    with locked_connection({}, seconds=seconds) as connection:
+        found = _bound_columns(connection, "query", query, known, field)
+        for name in tables:
+            connection.execute(f"DROP TABLE {quoted(name)}").fetchall()
+        yield OpenQuery(connection, query, _as_columns(found), field)
 
 
-def query_columns(
-    query: str, tables: Mapping[str, Columns], *, field: str, running: bool = False
-) -> Columns:
+def query_columns(query: str, tables: Mapping[str, Columns], *, field: str) -> Columns:
     """Return the columns of the result, without roles; ``tables`` has those of each table.
 
-    With ``running``, the query is bound in this process. Raise ``BadInput`` if the query is not
-    allowed or wrong, or if a table cannot hold its result.
+    Raise ``BadInput`` if the query is not allowed or wrong, or if a table cannot hold its result.
     """
-    found = _found_columns("query", query, _as_plain(tables), field, running)
+    return _as_columns(_found_columns("query", query, _as_plain(tables), field, running=False))
+
+
+def _as_columns(found: Sequence[tuple[str, Kind]]) -> Columns:
     return tuple(Column(name, kind) for name, kind in found)
 
 
@@ -518,7 +544,9 @@ def columns_in_child(what: str, text: str, tables: str) -> dict[str, Any]:
     ``table`` is the table that does not exist, if that is the problem.
     """
     try:
-        return _found(columns=_bound_columns(what, text, json.loads(tables)))
+        with locked_connection({}) as connection:
+            columns = _bound_columns(connection, what, text, json.loads(tables), what)
+        return _found(columns=columns)
     except UnknownTable as unknown:
         return _found(problem=unknown.message, table=unknown.table)
     except BadInput as problem:
@@ -533,26 +561,31 @@ def _found(
 
 
 def _bound_columns(
-    what: str, text: str, tables: Mapping[str, Sequence[tuple[str, Kind]]]
+    connection: duckdb.DuckDBPyConnection,
+    what: str,
+    text: str,
+    tables: Mapping[str, Sequence[tuple[str, Kind]]],
+    field: str,
 ) -> list[tuple[str, Kind]]:
     """Return names and kinds of the columns of a result; nothing is computed for it.
 
-    ``what`` is ``query`` or ``expression``, and is also the setting that has the text.
+    ``what`` is ``query`` or ``expression``. The connection then has an empty table for each of
+    ``tables``.
     """
-    with locked_connection({}) as connection, errors_explained(what):
+    with errors_explained(field):
         for name, columns in tables.items():
-            _check_case([column for column, _ in columns])
+            _check_case([column for column, _ in columns], field)
             types = [f"{quoted(column)} {KIND_TYPES[kind]}" for column, kind in columns]
             connection.execute(f"CREATE TABLE {quoted(name)} ({', '.join(types)})").fetchall()
         if what == "query":
-            _check_query(connection, text, tables, what)
+            _check_query(connection, text, tables, field)
         else:
-            _check_expression(connection, text, what)
+            _check_expression(connection, text, field)
             text = _expression_query(text)
         result = connection.sql(text)
-        _check_names(result.columns)
+        _check_names(result.columns, field)
         return [
-            (name, _kind_of_result(name, result_type))
+            (name, _kind_of_result(name, result_type, field))
             for name, result_type in zip(result.columns, result.types, strict=True)
         ]
 
@@ -562,7 +595,7 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _check_case(names: Sequence[str]) -> None:
+def _check_case(names: Sequence[str], field: str) -> None:
     """Raise ``BadInput`` if names differ only in upper and lower case: SQL ignores that."""
     seen: dict[str, str] = {}
     for name in names:
@@ -570,23 +603,25 @@ def _check_case(names: Sequence[str]) -> None:
         if other != name:
             raise BadInput(
                 f"the columns '{other}' and '{name}' differ only in upper and lower case, which "
-                "SQL ignores; drop one of them with a Select columns node before"
+                "SQL ignores; drop one of them with a Select columns node before",
+                field=field,
             )
 
 
-def _check_names(names: Sequence[str]) -> None:
+def _check_names(names: Sequence[str], field: str) -> None:
     """Raise ``BadInput`` if the result has no columns, or two of the same name."""
     for name in names:
         if not name.strip():
-            raise BadInput("a column of the result has no name; name it with AS")
+            raise BadInput("a column of the result has no name; name it with AS", field=field)
         if list(names).count(name) > 1:
             raise BadInput(
                 f"the result has several columns named '{shortened(name, 80)}'; give each its own "
-                "name with AS"
+                "name with AS",
+                field=field,
             )
 
 
-def _kind_of_result(name: str, result_type: Any) -> Kind:
+def _kind_of_result(name: str, result_type: Any, field: str) -> Kind:
     """Return the kind of a column of a result; raise ``BadInput`` if a table cannot hold it."""
     type_id = str(result_type.id)
     if type_id == "enum":
@@ -597,6 +632,7 @@ def _kind_of_result(name: str, result_type: Any) -> Kind:
         word = str(result_type).lower()
         raise BadInput(
             f"the column '{shortened(name, 80)}' has the type {shortened(word, 40)}, which a table "
-            f"cannot hold; {advice}"
+            f"cannot hold; {advice}",
+            field=field,
         )
     return RESULT_KINDS[type_id]

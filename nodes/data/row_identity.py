@@ -6,12 +6,13 @@ the same rows, so only columns that both have are compared.
 - ``column_digests``  the digests of the first columns of a table that hold numbers
 - ``row_digests``     what an evaluation stores about its rows
 - ``same_rows``       whether two evaluations have the same rows
+- ``parts_digest``    tells apart two ways to divide rows into parts
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -53,6 +54,14 @@ def same_rows(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
     common = [name for name in columns if name in others]
     agree = all(columns[name] == others[name] for name in common)
     return agree and bool(first["classes"] == second["classes"])
+
+
+def parts_digest(parts: Iterable[np.ndarray]) -> str:
+    """Return a digest of parts of a table, each given by the numbers of its rows."""
+    digest = hashlib.blake2b(digest_size=8)
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "little") + part.astype("<i8").tobytes())
+    return digest.hexdigest()
 
 
 def _is_plain(arrow_type: pa.DataType) -> bool:

@@ -1,7 +1,8 @@
 """Say why a row got its prediction: the contribution of each column to the probability of a class.
 
-One class of each row is explained: of two classes the second, which is the positive one, so that
-rows can be compared; of more classes the predicted one.
+One class of each row is explained: of two classes the positive one, so that rows can be compared;
+of more classes the predicted one. The positive class is that of the model's threshold, else the
+second one.
 
 - ``explain_rows``  explains encoded rows, in bounded memory
 - ``Explanations``  the class, the base value and the contributions of each row
@@ -86,6 +87,11 @@ def rows_to_explain(model: FittedModel) -> int:
     return max(1, min(MOST_ROWS, VALUES_AT_ONCE // per_row))
 
 
+def positive_code(model: FittedModel) -> int:
+    """Return the number of the positive class: that of the threshold, else the second one."""
+    return 1 if model.decision is None else model.classes.index(model.decision.positive)
+
+
 def explain_rows(
     model: FittedModel, matrix: np.ndarray, probabilities: np.ndarray, threads: int = 1
 ) -> Explanations:
@@ -96,7 +102,7 @@ def explain_rows(
     names, classes = model.encoder.names, model.classes
     explained = probabilities.argmax(axis=1)
     if len(classes) == 2:
-        explained = np.ones(len(matrix), np.int64)
+        explained = np.full(len(matrix), positive_code(model))
     found = np.empty((len(matrix), len(names) + 1))
     step = rows_to_explain(model)
     for start in range(0, len(matrix), step):
@@ -127,6 +133,8 @@ class RowExplanation:
     """Of a deep forest, layers × learners × classes, up to the layer at which the row left."""
     outputs: np.ndarray
     """Probabilities of the cascade after each of these layers, layers × classes."""
+    positive: int = 1
+    """The number of the positive class, if there are two."""
 
 
 def explain_row(
@@ -160,6 +168,7 @@ def explain_row(
         learners=learners,
         vectors=vectors,
         outputs=outputs,
+        positive=positive_code(model),
     )
 
 

@@ -348,11 +348,16 @@ def describe_model(folder: Path) -> dict[str, Any]:
 
 
 def _check_description(data: Mapping[str, Any]) -> None:
-    """Raise ``ValueError`` unless all fields are present, and all names are different texts."""
+    """Raise ``ValueError`` unless all fields are present and have the right type."""
     if missing := [name for name in FIELDS if name not in data]:
         raise ValueError(f"{FILE} lacks {listed(missing)}")
     if not isinstance(data["title"], str):
         raise ValueError("the title is not a text")
+    if type(data["train_rows"]) is not int or data["train_rows"] < 0:
+        raise ValueError("the number of training rows is not a number of rows")
+    for key in ("params", "class_weights"):
+        if not isinstance(data[key], dict):
+            raise ValueError(f"{key} is not a list of values by name")
     match data.get("validation", {}):
         case {"rows": int()} as figures if all(map(_is_figure, figures.values())):
             pass

@@ -47,8 +47,10 @@ def intervals_of(
     ``ranked`` are the rows with the positive class against the rest, if there is one. With
     ``groups``, whole groups are resampled.
 
-    ``intervals`` are 95 % intervals, ``replicates`` the values on resampled rows, and
-    ``resampled`` is ``rows`` or ``groups``. A figure that does not follow from these rows has none.
+    ``intervals`` are 95 % intervals, ``replicates`` the values on resampled rows, ``units`` how
+    many rows or groups decide about a figure, and ``resampled`` is ``rows`` or ``groups``.
+    ``too_few`` names the figures that too few rows decide about for an interval. A figure that does
+    not follow from these rows has none of these.
     """
     from deepforest.bootstrap import resampled
 
@@ -67,15 +69,22 @@ def intervals_of(
     for is_ranked, metrics in chosen.items():
         if metrics:
             found |= resampled(metrics, *rows[is_ranked], groups=groups)
-    intervals, replicates = {}, {}
+    intervals, replicates, too_few = {}, {}, []
     for name in (name for name in figures if name in found):
         limits = found[name].interval()
-        if limits is not None:
-            digits = _digits(found[name].values)
-            intervals[name] = [round(limit, digits) for limit in limits]
-            replicates[name] = _rounded(found[name].values, digits)
-    resampled_units = "rows" if groups is None else "groups"
-    return {"intervals": intervals, "replicates": replicates, "resampled": resampled_units}
+        if limits is None:
+            too_few.append(name)
+            continue
+        digits = _digits(found[name].values)
+        intervals[name] = [round(limit, digits) for limit in limits]
+        replicates[name] = _rounded(found[name].values, digits)
+    return {
+        "intervals": intervals,
+        "replicates": replicates,
+        "units": {name: int(found[name].units) for name in replicates},
+        "too_few": too_few,
+        "resampled": "rows" if groups is None else "groups",
+    }
 
 
 def _candidates(
@@ -144,17 +153,19 @@ def difference(name: str, report: Report, best: Report) -> Difference | None:
         return None
     if not _have_same_rows(report, best):
         return None
-    sign, gap = -1.0 if lower_is_better(name) else 1.0, value - best_value
+    gap = value - best_value
     folds, best_folds = report.data.get("folds"), best.data.get("folds")
     if folds and best_folds:
-        return _difference_of_folds(name, sign * gap, report, best)
+        return _difference_of_folds(name, -gap if lower_is_better(name) else gap, report, best)
     own, others = (each.data.get("replicates", {}).get(name) for each in (report, best))
-    if folds or best_folds or own is None or others is None:
+    units = report.data.get("units", {}).get(name)
+    if folds or best_folds or own is None or others is None or units is None:
         return None
     drawn = report.data.get("resampled"), len(own)
     if drawn != (best.data.get("resampled"), len(others)):
         return None
-    return bootstrap.difference(sign, np.array(own, float), np.array(others, float), gap)
+    replicates = np.array(own, float), np.array(others, float)
+    return bootstrap.difference(name, *replicates, gap, units)
 
 
 def _have_same_rows(first: Report, second: Report) -> bool:
@@ -170,9 +181,10 @@ def _difference_of_folds(name: str, gain: float, report: Report, best: Report) -
     from deepforest.bootstrap import Difference
 
     differences = []
-    for fold, other in zip(report.data["folds"], best.data["folds"], strict=False):
-        if any(fold[key] != other[key] for key in ("repeat", "fold", "rows")):
-            return None
+    # A fold of one must be the fold of the other.
+    if report.data.get("held_out", "unknown") != best.data.get("held_out"):
+        return None
+    for fold, other in zip(report.data["folds"], best.data["folds"], strict=True):
         value, best_value = fold.get(name), other.get(name)
         if value is not None and best_value is not None:
             differences.append(value - best_value)
@@ -220,6 +232,8 @@ def difference_text(name: str, gap: Difference) -> str:
     """Return how much worse an evaluation is than the best: ``tie``, ``0.013 ± 0.012 worse``."""
     from deepforest.metrics import format_metric
 
+    if gap.margin is None:
+        return "too few rows differ"
     if gap.is_tie:
         return "tie"
     amount, margin = format_metric(name, abs(gap.gain)), format_metric(name, gap.margin)
@@ -228,7 +242,7 @@ def difference_text(name: str, gap: Difference) -> str:
 
 
 def what_decides(gap: Difference, rows: int) -> str:
-    """Return how many test rows would decide a tie, as a sentence."""
+    """Return how many more rows would decide a tie, as a sentence."""
     needed = gap.rows_to_decide(rows)
     if needed is None:
         return "They are equal on these rows: more rows like these would not decide."
@@ -236,4 +250,4 @@ def what_decides(gap: Difference, rows: int) -> str:
     # Two digits: the difference itself is not known any better.
     size = 10 ** max(len(str(more)) - 2, 0)
     rounded = math.ceil(more / size) * size
-    return f"About {rounded:,} more test rows would decide a difference of this size."
+    return f"About {rounded:,} more rows would decide a difference of this size."

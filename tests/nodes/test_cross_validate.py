@@ -12,8 +12,9 @@ import pytest
 
 from engine.node_types import NodeContext
 from engine.values import Folder, Report, Table
-from nodes import cross_validate, logistic_regression, mart
+from nodes import compare, cross_validate, logistic_regression, mart
 from nodes.cross_validate import NODE
+from nodes.models.uncertainty import difference
 from tests.expect import refused
 from tests.nodes.conftest import MODELS, make_context
 
@@ -88,6 +89,13 @@ def test_rows_of_a_group_are_held_out_together(ctx, customers, tmp_path):
     easy = validated(other, model, customers, folds_by="rows")
     assert easy.headline["accuracy"] > 0.9
     assert 0.35 < honest.headline["accuracy"] < 0.65
+    # The folds hold out other rows, so neither figure is a better one.
+    reports = {"reports": [easy, honest]}
+    comparison = compare.NODE.run(ctx, reports, compare.NODE.params())["report"]
+    assert "different rows" in comparison.data["note"]
+    assert difference("accuracy", honest, easy) is None
+    same = compare.NODE.run(ctx, {"reports": [easy, easy]}, compare.NODE.params())["report"]
+    assert "note" not in same.data
 
 
 def test_later_rows_are_held_out_in_their_order(ctx, customers):
@@ -162,6 +170,22 @@ def test_rows_that_cannot_be_divided_are_refused(ctx, digits, tmp_path, rows, pa
     table = digits.with_data(digits.data.slice(0, rows))
     with refused(field="folds_by" if "folds_by" in params else "folds", naming=naming):
         validated(ctx, model, table, **params)
+
+
+@pytest.mark.parametrize(
+    ("role", "day", "naming"),
+    [
+        ("group", pa.array([7] * 1_000), ["same group", "'day'"]),
+        ("time", pa.array([7] * 1_000), ["'day'", "different values"]),
+        ("time", pa.array([None, *range(999)]), ["'day'", "missing in 1 rows"]),
+    ],
+)
+def test_a_group_or_time_that_divides_nothing_is_named(ctx, customers, role, day, naming):
+    data = customers.data.set_column(2, "day", day)
+    table = replace(customers, data=data, roles={"who": "id", "day": role})
+    _, y, _ = cross_validate.labelled(table, ctx.log)
+    with refused(field="folds_by", naming=naming):
+        cross_validate._folds(table, y, NODE.params(folds_by=role), ctx)
 
 
 def test_a_class_with_one_row_is_named(ctx, customers, tmp_path):

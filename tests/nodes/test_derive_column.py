@@ -145,7 +145,9 @@ def test_an_expression_with_more_than_values_of_the_row_is_refused(ctx, table, e
         ('"when" - "when"', ["interval", "date_diff"]),
         ("[items]", ["integer[]"]),
         ("null", ["NULL::DOUBLE"]),
-        (" ", []),
+        (" ", ["computes nothing"]),
+        ("--", ["computes nothing"]),
+        ("-- amount\n/* items */", ["computes nothing"]),
         (f"{'(' * 2_000}1{')' * 2_000}", ["nested"]),
     ],
 )

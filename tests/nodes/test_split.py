@@ -128,6 +128,7 @@ def test_nothing_held_out_is_earlier_than_what_is_learned_from(ctx, fraud):
         ({"time_column": "rows"}, ["'rows'", "'row'"]),
         ({"time_column": "y"}, ["'y'", "category"]),
         ({"time_column": "gaps"}, ["'gaps'", "1 rows"]),
+        ({"time_column": "same"}, ["'same'", "none of them is later"]),
         ({"group_column": "rows"}, ["'rows'", "'row'"]),
         ({"group_column": "same"}, ["'same'", "1 different", "2 parts"]),
         ({"validation_share": 0.9}, ["18 test rows", "54 validation rows", "60 rows"]),
@@ -176,6 +177,8 @@ def test_columns_are_known_before_a_run():
     assert unknown == dict.fromkeys(parts)
     with refused(field="time_column", naming="'t'"):
         NODE.output_columns({"table": known}, SplitParams(time_column="t"))
+    with refused(field="group_column", naming=["'y' is the target"]):
+        NODE.output_columns({"table": known}, SplitParams(group_column="y"))
     with refused(field="group_column", naming=["by time or by group"]):
         NODE.output_columns({"table": known}, SplitParams(time_column="a", group_column="y"))
 

@@ -112,9 +112,9 @@ def predict(
     OUT is written only when it is complete.
 
     With --explain, OUT also has a base value and the contribution of each column of the model.
-    They add up to the probability of the explained class: of two classes the second, of more the
-    predicted one; of a regression to the predicted value. Explaining takes much longer than
-    predicting.
+    They add up to the probability of the explained class: of two classes that of the saved
+    threshold, else the second; of more the predicted one; of a regression to the predicted value.
+    Explaining takes much longer than predicting.
     """
     from engine.text import duration
     from nodes.models.model import describe_model, saved_decision

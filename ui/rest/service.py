@@ -146,7 +146,8 @@ PREDICT_DESCRIPTION = (
     "row, in the same order: the most probable class, or that of the threshold that was saved with "
     "the model. `GET /schema` lists the threshold, the columns and the limits. With `explain`, "
     "each prediction also has a base value and the contribution of each column, which add up to "
-    "the probability of the explained class: of two classes the second, of more the predicted one."
+    "the probability of the explained class: of two classes the positive one, of more the "
+    "predicted one."
 )
 COLUMN_TYPES = {
     "category": ["string", "null"],

@@ -42,6 +42,14 @@ PATIENCE = 1.0
 LOOK_SECONDS = 0.2
 LONGEST_VALUE = 60
 BASE = "base value"
+OF_CLASSES = (
+    "Blue: the value of the column makes the class more probable than the base value. Orange: less "
+    "probable. All bars and the base value together are the probability."
+)
+OF_NUMBERS = (
+    "Blue: the value of the column makes the prediction higher than the base value. Orange: lower. "
+    "All bars and the base value together are the predicted value."
+)
 GONE = "The model of this run is not stored any more. Run the pipeline again to explain its rows."
 
 
@@ -180,11 +188,13 @@ def _check_stored(output: Artifact, store: Store) -> None:
 def explained_class(found: RowExplanation, key: str) -> int:
     """Return the number of the class that is explained.
 
-    Of two classes it is the second one, as in scored files; of more the user chooses, at first the
-    predicted one.
+    Of two classes it is the positive one, as in scored files; of more the user chooses, at first
+    the predicted one. A predicted number is the only one.
     """
+    if not found.classes:
+        return 0
     if len(found.classes) == 2:
-        return 1
+        return found.positive
     codes = list(range(len(found.classes)))
     chosen: int = st.selectbox(
         "Explained class",
@@ -206,7 +216,7 @@ def draw_contributions(
     key: str,
     before: RowExplanation | None = None,
 ) -> None:
-    """Draw the contributions of the columns to the probability of a class.
+    """Draw the contributions of the columns to the probability of a class, or to a number.
 
     ``values`` are those of the row as texts. ``before`` is the explanation of the row before its
     values were changed.
@@ -216,11 +226,8 @@ def draw_contributions(
         st.info(plain(readable(f"{found.reason[:1].upper()}{found.reason[1:]}")))
         return
     parts = contributions_of(found, values, code, before)
-    chart(plots.contributions(parts, found.classes[code]), f"{key}-bars")
-    st.caption(
-        "Blue: the value of the column makes the class more probable than the base value. Orange: "
-        "less probable. All bars and the base value together are the probability."
-    )
+    chart(plots.contributions(parts, found.classes[code] if found.classes else None), f"{key}-bars")
+    st.caption(OF_CLASSES if found.classes else OF_NUMBERS)
     rows = [
         {"column": part.column, "value": part.value, "contribution": part.amount} for part in parts
     ]
@@ -246,17 +253,29 @@ def contributions_of(
 
 
 def probability_words(found: RowExplanation, code: int) -> str:
-    """Return the probability of a class, and how the contributions lead to it, as sentences."""
-    name, probability = readable(found.classes[code]), float(found.probabilities[code])
-    predicted = f"The probability of {name} is {probability:.1%}."
+    """Return the probability of a class, and how the contributions lead to it, as sentences.
+
+    Of a model of numbers, it is the predicted value.
+    """
+    value = float(found.probabilities[code])
+    if found.classes:
+        name = readable(found.classes[code])
+        predicted = f"The probability of {name} is {value:.1%}."
+        more_words, less_words = f"speak for {name} add", "against it take away"
+    else:
+        predicted = f"The predicted value is {value:.6g}."
+        more_words, less_words = "raise it add", "that lower it take away"
     if found.reason:
         return predicted
     base, own = float(found.base[code]), found.contributions[:, code]
     more, less = float(own[own > 0].sum()), float(own[own < 0].sum())
+    # The smaller ones decide, so that all of them can be read.
+    digits = plots.decimals_for([min(abs(base + more + less), max(more, -less))])
     return (
-        f"{predicted} The base value, before any column is read, is {base:.3f}. "
-        f"Columns that speak for {name} add {more:.3f}, columns against it take away {-less:.3f}: "
-        f"{base:.3f} + {more:.3f} − {-less:.3f} = {base + more + less:.3f}."
+        f"{predicted} The base value, before any column is read, is {base:.{digits}f}. Columns "
+        f"that {more_words} {more:.{digits}f}, columns {less_words} "
+        f"{-less:.{digits}f}: {base:.{digits}f} + {more:.{digits}f} − {-less:.{digits}f} = "
+        f"{base + more + less:.{digits}f}."
     )
 
 

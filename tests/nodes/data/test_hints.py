@@ -16,6 +16,7 @@ from engine.pipeline import Edge, Node, Pipeline
 from engine.workspace import Files
 from nodes.data import hints
 from nodes.data.hints import pipeline_hints, table_hints
+from nodes.data.queries import run_expression
 from nodes.load_data import LoadDataParams
 
 RANDOM = np.random.default_rng(0)
@@ -80,9 +81,18 @@ def test_decimal_commas_are_told_from_thousands(files: Files):
     commas = [value.replace(".", ",")[:-1] for value in numbers()]
     [(field, text)] = find(files, {"price": commas})
     assert field == "source" and "decimal commas" in text and "'price'" in text
+    assert offered(text, ["1.234,5", "0,5"]) == [1234.5, 0.5]
     thousands = [f"{value},{value}" for value in range(100, 100 + ROWS // 2)] * 2
     [(_, text)] = find(files, {"price": thousands})
     assert "commas between thousands" in text
+    assert offered(text, ["1,234", "999"]) == [1234, 999]
+
+
+def offered(hint: str, prices: list[str]) -> list[float]:
+    """The values of the expression that a hint ends with."""
+    expression = hint.rpartition(" by ")[2]
+    table = pa.table({"price": prices})
+    return run_expression(expression, table, field="expression").to_pylist()
 
 
 def test_ids_are_found_unless_they_have_their_role(files: Files):

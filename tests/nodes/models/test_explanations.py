@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from engine.errors import BadInput
-from engine.values import Table
+from engine.values import Table, ThresholdDecision
 from nodes.models.explanations import MOST_ROWS, column_importance, explain_row, explain_rows
 from nodes.models.fast_predict import with_fast_predict
 from nodes.models.model import FittedModel, load_model
@@ -119,6 +120,16 @@ def test_of_two_classes_the_second_is_explained_and_of_more_the_predicted(train:
         assert np.array_equal(explained.explained, wanted)
         total = explained.base + explained.contributions.sum(axis=1)
         assert np.allclose(total, probabilities[np.arange(len(matrix)), explained.explained])
+
+
+def test_the_positive_class_of_the_threshold_is_explained(train: Any) -> None:
+    model, table = train("random-forest", 2), make_table(20, seed=1)
+    decided = replace(model, decision=ThresholdDecision(model.classes[0], 0.5, "highest F1", 20))
+    matrix = model.encoder.transform(table.data, model.precision)
+    explained = explain_rows(decided, matrix, model.predict_matrix(matrix))
+    assert explained.explained.tolist() == [0] * 20
+    assert explain_row(decided, table.data.slice(0, 1)).positive == 0
+    assert explain_row(model, table.data.slice(0, 1)).positive == 1
 
 
 @pytest.mark.parametrize("name", ["deep-forest", "mart"])

@@ -116,6 +116,12 @@ def test_links_are_refused(registry: Registry, archive: Path):
     nothing_was_written(registry)
 
 
+def described(files: dict[str, bytes], **fields: object) -> None:
+    """Change what the file of a model says about it."""
+    known = json.loads(files["mart/model.json"])
+    files["mart/model.json"] = json.dumps({**known, **fields}).encode()
+
+
 DAMAGES: dict[str, tuple[Callable[[dict[str, bytes]], None], str]] = {
     "a file was changed": (lambda files: files.update({"mart/mart.txt": b"tree"}), "mart.txt"),
     "a file is missing": (lambda files: files.pop("mart/mart.txt") and None, "mart.txt"),
@@ -123,6 +129,9 @@ DAMAGES: dict[str, tuple[Callable[[dict[str, bytes]], None], str]] = {
     "no description": (lambda files: files.pop("mart/model.json") and None, "model.json"),
     "two folders": (lambda files: files.update({"b/c.npy": b"x"}), "folder"),
     "another format": (lambda files: files.update({"mart/model.json": b"[]"}), "model.json"),
+    "no settings": (lambda files: described(files, params=None), "params"),
+    "no weights": (lambda files: described(files, class_weights=[]), "class_weights"),
+    "fewer rows than none": (lambda files: described(files, train_rows=-1), "training rows"),
     "not JSON": (lambda files: files.update({"mart/model.json": b"{" * 100_000}), "mart"),
 }
 

@@ -192,10 +192,11 @@ def test_a_single_fold_has_no_margin_and_limits_hold() -> None:
 @pytest.mark.parametrize(
     ("gap", "text", "decides"),
     [
-        (Difference(-0.01, 0.02), "tie", "About 3,000 more test rows"),
+        (Difference(-0.01, 0.02), "tie", "About 3,000 more rows"),
         (Difference(0.0, 0.0), "tie", "They are equal on these rows"),
         (Difference(-0.03, 0.02), "0.030 ± 0.020 worse", None),
         (Difference(0.03, 0.02), "0.030 ± 0.020 better", None),
+        (Difference(-0.01, None), "too few rows differ", None),
     ],
 )
 def test_differences_in_words(gap: Difference, text: str, decides: str | None) -> None:
@@ -226,7 +227,7 @@ def test_a_comparison_reports_ties_and_what_decides(evaluated: Any, tmp_path: Pa
     assert [row["tie"] for row in report.rows] == [None, True, False]
     assert report.rows[2]["gain"] < report.rows[2]["gain_high"] < 0
     assert report.rows[1]["gain_low"] < 0 < report.rows[1]["gain_high"]
-    assert "more test rows would decide" in report.data["decides"]
+    assert "more rows would decide" in report.data["decides"]
     clear = compared(reports[::2])
     assert clear.headline["tied"] == 0 and "decides" not in clear.data
     unknown = compared([reports[0], evaluated(predictions(0.1, truth=TRUTH[::-1]), name="Other")])

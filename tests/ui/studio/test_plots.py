@@ -16,6 +16,7 @@ from nodes import compare, evaluate
 from nodes.data.column_statistics import Bars, bars_by_class, column_bars
 from ui.studio import plots
 from ui.studio.plots.style import COLOURS, legend_name
+from ui.studio.previews.thresholds import money_span
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 
@@ -314,3 +315,26 @@ def test_long_names_are_wrapped_in_a_legend_that_has_room_for_all_lines():
         assert figure.layout.legend.maxheight == 1
         heights[label] = figure.layout.height
     assert heights[name] >= 400 + 12 * 2 * 20 > heights["MART"]
+
+
+@pytest.mark.parametrize(
+    ("amounts", "decimals"),
+    [([], 3), ([0.0], 3), ([0.5, -0.2], 3), ([12.0], 3), ([0.0004, -0.00002], 5), ([1e-30], 9)],
+)
+def test_small_contributions_have_digits(amounts: list[float], decimals: int):
+    assert plots.decimals_for(amounts) == decimals
+
+
+def test_the_contributions_to_a_rare_class_are_not_all_zero():
+    parts = [plots.Contribution("a", "1", -0.0004), plots.Contribution("b", "2", 0.00006)]
+    bars = plots.contributions(parts, "yes").data[0]
+    assert list(bars.text) == ["-0.00040", "+0.00006"]
+
+
+def test_the_money_of_the_best_threshold_can_be_seen():
+    # Nothing interrupted, the best threshold, all interrupted.
+    low, high = money_span(np.array([0.0, 3_000.0, 2_000.0, -100_000.0]), 1)
+    assert -4_000 < low < -3_000 and 3_000 < high < 4_000
+    low, high = money_span(np.array([0.0, 3_000.0, 2_000.0, -100_000.0]), 3)
+    assert low < -100_000, "the chosen one is always in view"
+    assert money_span(np.array([0.0, -5.0]), 0) == (-5.0, 0.0)

@@ -135,7 +135,7 @@ def _model_text(folder: Path) -> str:
     words = [counted(len(kept), "layer")]
     metric, score = forest["metric"], kept[-1]["score"] if kept else None
     if score is not None:
-        words.append(f"{metric_title(metric).lower()} {format_metric(metric, score)}")
+        words.append(f"{metric_title(metric)} {format_metric(metric, score)}")
     return " · ".join(words)
 
 
@@ -144,5 +144,5 @@ def _trained_text(info: Mapping[str, Any]) -> str:
     words = [f"trained on {counted(info['train_rows'], 'row')}"]
     figures = {name: value for name, value in info.get("validation", {}).items() if name != "rows"}
     for name, value in list(figures.items())[:1]:
-        words.append(f"validation {metric_title(name).lower()} {format_metric(name, value)}")
+        words.append(f"validation {metric_title(name)} {format_metric(name, value)}")
     return " · ".join(words)

@@ -56,6 +56,8 @@ class EvaluationFigures:
     """What identifies the rows; older evaluations do not have it."""
     intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """95 % intervals of the measures; older evaluations do not have them."""
+    threshold_rule: str = ""
+    """Set if the evaluated rows chose the threshold: then F1 is optimistic."""
 
     @classmethod
     def of(cls, report: Report) -> EvaluationFigures:
@@ -78,6 +80,7 @@ class EvaluationFigures:
             tuple((str(row.get("class")), int(row.get("rows") or 0)) for row in report.rows),
             _checked_rows(report.data.get("test_rows")),
             _checked_intervals(report.data.get("intervals")),
+            str(report.headline.get("threshold_rule") or ""),
         )
 
     def has_rows_of(self, other: EvaluationFigures) -> bool:
@@ -160,7 +163,10 @@ def measures_of(lines: Iterable[Line]) -> list[str]:
 
 def measure_title(lines: Iterable[Line], measure: str) -> str:
     """Return the name of a measure as the title of a column for all these lines."""
-    return title_among((line.evaluation.measures for line in lines), measure)
+    figures = [line.evaluation for line in lines]
+    return title_among(
+        ({**each.measures, "threshold_rule": each.threshold_rule} for each in figures), measure
+    )
 
 
 def first_measure(lines: Sequence[Line]) -> str:

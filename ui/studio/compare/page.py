@@ -357,7 +357,7 @@ def _draw_summary(order: Sequence[Line], measure: str) -> None:
     names = names_of(order, changed_in(order))
     shown = ", ".join(names[rank] for rank in tied[:4])
     more = f" and {len(tied) - 4} more" if len(tied) > 4 else ""
-    reason = "Their differences are within the uncertainty of these test rows."
+    reason = "Their differences are within the uncertainty of these rows."
     nearest = gaps[tied[0]]
     assert nearest is not None
     decides = what_decides(nearest, order[0].evaluation.rows)

@@ -90,7 +90,9 @@ class CardList(NamedTuple):
         """Draw a card of an unknown kind as text."""
         path = (*self.path, number)
         bound = self.form.widget(path, as_text, json_or_text, ".raw")
-        st.text_area(f"Entry {number + 1}", bound.initial, height=100, **bound.kwargs)
+        st.text_area(
+            f"{self.noun.capitalize()} {number + 1}", bound.initial, height=100, **bound.kwargs
+        )
         self.form.show_problems(path)
         self._action("Remove", number, partial(removed, number=number), ":material/delete:")
 
@@ -180,7 +182,7 @@ class CardList(NamedTuple):
         key = f"{self.form.key}.{dotted(self.path)}.add"
         self.form.helps[key] = help_of(self.spec)
         st.button(
-            f"Add a {self.noun}",
+            f"Add {'an' if self.noun[0] in 'aeiou' else 'a'} {self.noun}",
             key=key,
             icon=":material/add:",
             on_click=self._revise,
@@ -218,7 +220,8 @@ def draw_cards(
     path: ParamPath,
     draw: Draw,
     text: Callable[[FieldSpec, Mapping[str, Any]], str] = card_text,
-    noun: str = "entry",
+    *,
+    noun: str,
 ) -> None:
     """Draw the title, one row per card, and a button that adds one.
 

@@ -125,7 +125,7 @@ def _learners(form: Form, spec: FieldSpec, info: PresetInfo | None) -> None:
         return
     if info:
         form.starts = {"learners": [dict(learner) for learner in info.learners]}
-    draw_cards(form, spec, ("learners",), draw_field, learner_text, "learner")
+    draw_cards(form, spec, ("learners",), draw_field, learner_text, noun="learner")
     if own:
         back = partial(with_value, path=("learners",), value=MISSING)
         form.button("Back to the preset's learners", "learners.preset", back, type="tertiary")

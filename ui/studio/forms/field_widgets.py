@@ -7,12 +7,15 @@ A value that the field's widget cannot show is shown as text, so that the user c
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import streamlit as st
 
+from engine.node_types import Columns
+from nodes.data.columns import KIND_TITLES
 from ui.studio.forms.cards import draw_cards
 from ui.studio.forms.fields import (
     MISSING,
@@ -31,6 +34,8 @@ from ui.studio.screen_text import plain
 
 NOT_SET = "(not set)"
 """The entry for no choice, in lists that also take what is typed."""
+PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_]*", re.IGNORECASE | re.ASCII)
+"""A name that needs no quotes in SQL."""
 SHOW_PROBLEMS_THEMSELVES = ("table", "choice or table", "cards")
 """The kinds that show their problems beside each row or card."""
 
@@ -116,6 +121,20 @@ def _text(form: Form, spec: FieldSpec, path: ParamPath) -> None:
     else:
         draw = partial(st.text_area, height=140) if spec.hint.lines else st.text_input
         _text_input(form, spec, form.widget(path, as_text, partial(from_text, spec)), draw)
+        if spec.hint.choose == "columns" and form.columns:
+            st.caption(plain(f"Columns: {written_columns(form.columns)}"))
+
+
+def written_columns(columns: Columns, most: int = 40) -> str:
+    """Return columns with their types, each as it is written in an expression or a query."""
+    texts = []
+    for column in columns[:most]:
+        name = column.name
+        if not PLAIN_NAME.fullmatch(name):
+            name = '"{}"'.format(name.replace('"', '""'))
+        texts.append(f"{name} ({KIND_TITLES[column.kind]})")
+    more = f" and {len(columns) - most:,} more" if len(columns) > most else ""
+    return ", ".join(texts) + more
 
 
 def _one_of(
@@ -441,7 +460,8 @@ def _choice_or_table(form: Form, spec: FieldSpec, path: ParamPath) -> None:
 
 def _cards(form: Form, spec: FieldSpec, path: ParamPath) -> None:
     """Draw a list of settings that each have a kind."""
-    draw_cards(form, spec, path, draw_field)
+    noun = spec.title.lower()
+    draw_cards(form, spec, path, draw_field, noun=noun.removesuffix("s"))
 
 
 WIDGETS: dict[str, Callable[[Form, FieldSpec, ParamPath], None]] = {

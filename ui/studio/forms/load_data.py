@@ -13,6 +13,7 @@ from typing import Any
 import streamlit as st
 
 from engine.errors import BadInput
+from engine.node_types import Column
 from nodes.data import formats
 from nodes.data.columns import proposed_target, proposed_task
 from nodes.data.locations import without_credentials
@@ -42,12 +43,14 @@ def draw_source(form: Form, spec: FieldSpec) -> None:
     else:
         draw_field(form, spec, (spec.name,))
     source = form.params.get(spec.name, spec.default)
+    form.placeholders = {"task": "a class (default)"}
     own_target = _own_target(source)
     if own_target:
-        form.placeholders = {"target": f"{own_target} (its own)"}
+        task = "a number" if own_target.kind == "number" else "a class"
+        form.placeholders = {"target": f"{own_target.name} (its own)", "task": f"{task} (its own)"}
     elif isinstance(source, str) and formats.is_excel(source):
         form.sheets = _sheets(source)
-        form.placeholders = {"sheet": "(the first one that has values)"}
+        form.placeholders = {**form.placeholders, "sheet": "(the first one that has values)"}
     with st.container(key=f"form-upload/{form.key}", gap="xxsmall"):
         key = f"{form.key}/upload"
         show_flashes(key)
@@ -80,12 +83,12 @@ def _draw_choice(form: Form, spec: FieldSpec) -> None:
     select(form, spec, bound, options, label=str, accept_new_options=True)
 
 
-def _own_target(source: Any) -> str:
-    """Return the target that a sample has by itself; empty for other sources."""
+def _own_target(source: Any) -> Column | None:
+    """Return the target that a sample has by itself; None for other sources."""
     if not isinstance(source, str) or source not in sample_titles():
-        return ""
+        return None
     name = source.removeprefix(PREFIX)
-    return next(column.name for column in sample_columns(name) if column.role == "target")
+    return next(column for column in sample_columns(name) if column.role == "target")
 
 
 def _sheets(source: str) -> Sequence[str]:

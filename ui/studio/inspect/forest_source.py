@@ -201,6 +201,10 @@ def evaluations_of(
     """
     found = []
     for name, node in pipeline.nodes.items():
+        node_type = catalog.get(node.type)
+        # Other reports, such as that of a chosen threshold, do not say how good the model is.
+        if node_type is None or node_type.evaluation_output is None:
+            continue
         report = _output(node_of(state, name), "report")
         if report and choice.model and model_behind(pipeline, catalog, name) == choice.model:
             found.append((node_title(node, catalog), report))

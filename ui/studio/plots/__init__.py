@@ -38,6 +38,7 @@ from ui.studio.plots.evaluation import (
 from ui.studio.plots.explanations import (
     Contribution,
     contributions,
+    decimals_for,
     permutation_importances,
 )
 from ui.studio.plots.layers import (
@@ -83,6 +84,7 @@ __all__ = [
     "class_vectors",
     "confusion_matrix",
     "contributions",
+    "decimals_for",
     "figure_by_threshold",
     "for_dark",
     "gain_curve",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import plotly.graph_objects as go
@@ -20,11 +21,12 @@ from ui.studio.plots.style import (
 AGAINST = COLOURS[5]
 MAX_BARS = 15
 MAX_COLUMNS = 40
+LEAST_DECIMALS, MOST_DECIMALS = 3, 9
 ZERO_LINE = {"color": FAINT, "width": 1}
 
 
 class Contribution(NamedTuple):
-    """How much a column adds to the probability of a class."""
+    """How much a column adds to the probability of a class, or to a predicted number."""
 
     column: str
     value: str
@@ -54,8 +56,21 @@ def largest(parts: Sequence[Contribution], most: int = MAX_BARS) -> list[Contrib
     return [*ranked[: most - 1], others]
 
 
-def contributions(parts: Sequence[Contribution], name: str) -> go.Figure:
+def decimals_for(amounts: Iterable[float]) -> int:
+    """Return how many decimals show two digits of the largest amount: at least three.
+
+    The probability of a rare class may be 0.001, and all that columns add to it is smaller.
+    """
+    greatest = max((abs(amount) for amount in amounts), default=0.0)
+    if greatest == 0.0:
+        return LEAST_DECIMALS
+    return min(max(1 - math.floor(math.log10(greatest)), LEAST_DECIMALS), MOST_DECIMALS)
+
+
+def contributions(parts: Sequence[Contribution], name: str | None) -> go.Figure:
     """Plot the contributions to the probability of a class as bars, the largest first.
+
+    Without the name of a class, they are contributions to a predicted number.
 
     Contributions before a change are grey bars beside them.
     """
@@ -70,16 +85,19 @@ def contributions(parts: Sequence[Contribution], name: str) -> go.Figure:
     amounts = [part.amount for part in shown]
     colours = [BLUE if amount >= 0 else AGAINST for amount in amounts]
     figure.add_trace(_bars(amounts, places, hover, "After", colours))
-    title = f"Contributions to the probability of {hover_name(name)}"
+    what = "predicted value" if name is None else "probability"
+    title = f"Contributions to the {what}"
+    if name is not None:
+        title += f" of {hover_name(name)}"
     if changed:
         title += " (grey: before the change)"
     apply_layout(figure, title, 110 + (38 if changed else 26) * max(len(shown), 3))
     figure.update_layout(bargap=0.25, barmode="group")
     # Room for the figures beside the bars.
     ends = [0.0, *amounts, *(part.before or 0.0 for part in shown)]
-    room = 0.18 * (max(ends) - min(ends) or 1.0)
+    room = 0.3 * (max(ends) - min(ends) or 1.0)
     span = [min(ends) - (room if min(ends) < 0 else 0), max(ends) + room]
-    figure.update_xaxes(title="Added to the probability", tickformat="+.2~f", range=span)
+    figure.update_xaxes(title=f"Added to the {what}", tickformat="+.2~g", range=span)
     labels = [part.label for part in shown]
     figure.update_yaxes(autorange="reversed", showgrid=False, **named_ticks(labels, longest=36))
     figure.add_vline(0, line=ZERO_LINE)
@@ -94,11 +112,12 @@ def _bars(
     colours: Sequence[str],
 ) -> go.Bar:
     """Return horizontal bars with their figures beside them."""
-    texts = [f"{amount or 0.0:+.3f}" for amount in amounts]
+    decimals = decimals_for([amount or 0.0 for amount in amounts])
+    texts = [f"{amount or 0.0:+.{decimals}f}" for amount in amounts]
     return go.Bar(
         x=amounts, y=places, orientation="h", name=name, marker={"color": colours}, text=texts,
         textposition="outside", cliponaxis=False, customdata=hover,
-        hovertemplate="%{customdata}<br>%{x:+.4f}<extra></extra>",
+        hovertemplate=f"%{{customdata}}<br>%{{x:+.{decimals + 1}f}}<extra></extra>",
     )  # fmt: skip
 
 

@@ -17,10 +17,12 @@ Values = Sequence[float | None]
 
 
 class Axis(NamedTuple):
-    """How an axis of a threshold plot is written: its title and the format of its numbers."""
+    """How an axis of a threshold plot is drawn."""
 
     title: str
     format: str = ",.4~g"
+    span: tuple[float, ...] | None = None
+    """The values that are shown at first; None shows all."""
 
 
 PERCENT, MONEY = ".2~%", "~s"
@@ -64,7 +66,7 @@ def figure_by_threshold(
     figure.update_xaxes(title=x_axis.title, tickformat=x_axis.format)
     if logarithmic:
         figure.update_xaxes(type="log", dtick=1)
-    figure.update_yaxes(title=y_axis.title, tickformat=y_axis.format)
+    figure.update_yaxes(title=y_axis.title, tickformat=y_axis.format, range=y_axis.span)
     return figure
 
 

@@ -1,7 +1,8 @@
-"""Show the surest mistakes of an evaluation, and why the model made them.
+"""Show the surest mistakes or the largest errors of an evaluation, and why the model made them.
 
 - ``EvaluatedRows``, ``evaluated_rows``  predictions, rows and model behind an evaluation
 - ``surest_mistakes``  the rows that are predicted wrongly, those with the surest prediction first
+- ``largest_errors``   of predicted numbers, the rows that are furthest from their true number
 - ``draw_errors``      the list; a click on a row shows the contributions of its columns
 """
 
@@ -52,7 +53,7 @@ class Mistakes(NamedTuple):
 
     total: int
     rows: list[dict[str, Any]]
-    """The surest of them: row, true and predicted class, probabilities of both."""
+    """The surest of them: row, true and predicted class, probabilities of both, or the numbers."""
 
 
 def evaluated_rows(pipeline: Pipeline, state: RunState, node: str) -> EvaluatedRows | None:
@@ -84,8 +85,11 @@ def _output(state: RunState, node: str, port: str) -> Artifact | None:
 def draw_errors(report: Report, evaluated: EvaluatedRows, store: Store, key: str) -> None:
     """Draw a switch, and with it the surest mistakes; a click on one of them explains it.
 
-    Only predicted classes can be mistakes: for predicted numbers nothing is drawn.
+    Of predicted numbers, it shows the largest errors.
     """
+    if report.data.get("task") == "regression":
+        _draw_largest(evaluated, store, key)
+        return
     if "confusion" not in report.data:
         return
     if not st.toggle(
@@ -136,16 +140,40 @@ def draw_errors(report: Report, evaluated: EvaluatedRows, store: Store, key: str
         _draw_why(evaluated, row, store, f"{key}-why")
 
 
+def _draw_largest(evaluated: EvaluatedRows, store: Store, key: str) -> None:
+    """Draw a switch, and with it the largest errors of predicted numbers."""
+    words = "Rows whose predicted number is furthest from the true one, and why."
+    if not st.toggle("Show the largest errors", key=f"{key}-errors", help=words):
+        return
+    try:
+        if evaluated.predictions is None:
+            raise BadInput(ROWS_GONE)
+        predictions: Predictions = opened(evaluated.predictions, store)
+    except SylvaError:
+        st.info(ROWS_GONE)
+        return
+    found = largest_errors(predictions)
+    st.caption(
+        f"The {counted(len(found.rows), 'row')} of {found.total:,} with the largest errors. Above "
+        "zero: the prediction is too high. Click a row to see why."
+    )
+    row = _clicked_row(found, f"{key}-errors-None")
+    if row is not None:
+        _draw_why(evaluated, row, store, f"{key}-why")
+
+
 def _clicked_row(found: Mistakes, key: str) -> int | None:
     """Draw the list of mistakes; return the number of the row that is clicked."""
     percent = st.column_config.NumberColumn(format="percent")
+    number = st.column_config.NumberColumn(format="%.6g")
     picked = st.dataframe(
         short_texts(as_arrow(found.rows)),
         hide_index=True,
         placeholder="–",
         key=key,
         height=min(38 + 35 * len(found.rows), 320),
-        column_config={"p (predicted)": percent, "p (true)": percent},
+        column_config={"p (predicted)": percent, "p (true)": percent}
+        | dict.fromkeys(("true value", "predicted value", "error"), number),
         on_select="rerun",
         selection_mode=["single-row", "single-cell"],
     )["selection"]
@@ -225,6 +253,27 @@ def surest_mistakes(
         }
         rows.append(row | _carried(predictions, int(at), row))
     return Mistakes(len(wrong), rows)
+
+
+def largest_errors(predictions: Predictions) -> Mistakes:
+    """Return the rows whose predicted number is furthest from the true one, the furthest first."""
+    import numpy as np
+
+    if predictions.truth is None or predictions.values is None:
+        return Mistakes(0, [])
+    truth = predictions.truth.to_numpy(zero_copy_only=False).astype(float)
+    errors = predictions.values - truth
+    known = np.flatnonzero(~np.isnan(errors))
+    rows = []
+    for at in known[np.argsort(-abs(errors[known]), kind="stable")[:MOST]]:
+        row = {
+            "row": int(at),
+            "true value": float(truth[at]),
+            "predicted value": float(predictions.values[at]),
+            "error": float(errors[at]),
+        }
+        rows.append(row | _carried(predictions, int(at), row))
+    return Mistakes(len(known), rows)
 
 
 def _predicted(predictions: Predictions, rule: tuple[str, float] | None) -> np.ndarray:

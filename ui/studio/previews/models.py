@@ -165,13 +165,16 @@ def layer_rows(layers: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """
     # Without screening these columns would repeat the number of rows.
     screened = any(layer["rows_out"] for layer in layers)
+    # Predicted numbers have none.
+    with_margins = any(layer["margins"] for layer in layers)
     rows = []
     for layer in layers:
         margins = layer["margins"] or {}
         row: dict[str, Any] = {"Layer": layer["number"], "Score": layer["score"]}
         row |= {"± score": layer.get("score_se"), "Gain": layer["gain"]}
         row |= {"± gain": layer.get("gain_se"), "Kept": layer["kept"]}
-        row |= {"Margin": margins.get("mean"), "Margin ratio": margins.get("ratio")}
+        if with_margins:
+            row |= {"Margin": margins.get("mean"), "Margin ratio": margins.get("ratio")}
         row["Features"] = layer["n_features"]
         if screened:
             row |= {"Rows in": layer["rows_in"], "Rows out": layer["rows_out"]}

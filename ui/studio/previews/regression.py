@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from deepforest.metrics import METRIC_INFO, format_metric
+from deepforest.metrics import METRIC_INFO
 from engine.text import counted
 from engine.values import Predictions, Report
 from ui.studio.plots.regression import predicted_against_true, residuals, value_histogram
+from ui.studio.previews.certainty import explain_intervals, folds_tab, interval_texts
 from ui.studio.widgets import chart, draw_tabs, facts, grid, metric_tile, tiles
 
 if TYPE_CHECKING:
@@ -30,7 +31,8 @@ def show_evaluation(report: Report, key: str) -> None:
     """Draw an evaluation of numbers: its metrics, plots of single rows, and errors by range."""
     rows = int(report.headline.get("rows") or 0)
     facts(report.title, f"evaluated on {counted(rows, 'row')}", "predicted numbers")
-    tiles(_metric_tiles(report))
+    tiles(_metric_tiles(report), interval_texts(report))
+    explain_intervals(report)
     points = report.data["points"]
     shown = len(points["truth"])
     tabs = {
@@ -38,9 +40,7 @@ def show_evaluation(report: Report, key: str) -> None:
         "Residuals": lambda: _draw_points(residuals, report, f"{key}-residuals"),
         "Errors by range": lambda: _draw_ranges(report, key),
     }
-    if report.data.get("folds"):
-        tabs["Folds"] = lambda: _draw_folds(report, key)
-    draw_tabs(tabs, key)
+    draw_tabs(tabs | folds_tab(report, key), key)
     if shown < rows:
         st.caption(
             f"The plots show {shown:,} of {rows:,} rows, drawn at random beside those with the "
@@ -49,18 +49,9 @@ def show_evaluation(report: Report, key: str) -> None:
 
 
 def _metric_tiles(report: Report) -> list[tuple[str, str, str]]:
-    """Return the metrics that have a value, with their intervals in the help."""
-    intervals = report.data.get("intervals") or {}
-    found = []
-    for name in METRICS:
-        value = report.headline.get(name)
-        more = ""
-        if name in intervals:
-            low, high = (format_metric(name, limit) for limit in intervals[name])
-            more = f" 95 % interval: {low} to {high}."
-        if value is not None:
-            found.append(metric_tile(METRIC_INFO[name].title, name, value, more))
-    return found
+    """Return the metrics that have a value as tiles."""
+    known = [name for name in METRICS if report.headline.get(name) is not None]
+    return [metric_tile(METRIC_INFO[name].title, name, report.headline[name]) for name in known]
 
 
 def _draw_points(plot: Any, report: Report, key: str) -> None:
@@ -83,16 +74,6 @@ def _draw_ranges(report: Report, key: str) -> None:
         "mae": number("MAE", format="%.4g"),
     }
     grid(report.rows, f"{key}-ranges", column_config=config)
-
-
-def _draw_folds(report: Report, key: str) -> None:
-    """Draw the figures of each fold of a cross-validation."""
-    number = st.column_config.NumberColumn
-    config: dict[str, Any] = {"repeat": "Repeat", "fold": "Fold"}
-    config["rows"] = number("Rows", format="localized")
-    for name in METRICS:
-        config[name] = number(METRIC_INFO[name].title, format="%.4g")
-    grid(report.data["folds"], f"{key}-folds", column_config=config)
 
 
 # Predictions

@@ -25,9 +25,10 @@ from engine.store import Artifact, Store
 from engine.text import counted, size
 from engine.values import Report
 from nodes.evaluate import per_class
-from nodes.models.uncertainty import difference_text, interval_text
+from nodes.models.uncertainty import difference_text
 from ui.studio import plots
 from ui.studio.previews import regression, thresholds
+from ui.studio.previews.certainty import explain_intervals, folds_tab, interval_texts
 from ui.studio.previews.errors import EvaluatedRows, draw_errors
 from ui.studio.previews.importances import show_importances
 from ui.studio.screen_text import plain
@@ -51,7 +52,8 @@ OPTIMISTIC = (
 )
 AGAINST = (
     "The difference to the first line on the same rows, with its 95 % interval. "
-    "A tie: the interval contains 0."
+    "A tie: the interval contains 0. Too few rows differ: the two decide nearly all rows alike, so "
+    "these rows do not say which is better."
 )
 MOST_NAMES = 4
 """Names of tied models in a sentence."""
@@ -104,34 +106,30 @@ def _evaluation(report: Report, key: str) -> None:
         counted(len(data["classes"]), "class", "classes"),
         positive,
     )
-    tiles(_metric_tiles(report), _intervals(report))
-    _about_intervals(report)
+    tiles(_metric_tiles(report), interval_texts(report))
+    explain_intervals(report)
     if data.get("thresholds"):
         _at_threshold(report, thresholds.draw_slider(report, key), key)
         return
-    draw_tabs(
-        {
-            "Curves": lambda: _curves(data["curves"], key),
-            "Confusion": lambda: _confusion(report, key),
-            "Classes": lambda: _classes(report.rows, key),
-        },
-        key,
-    )
+    tabs = {
+        "Curves": lambda: _curves(data["curves"], key),
+        "Confusion": lambda: _confusion(report, key),
+        "Classes": lambda: _classes(report.rows, key),
+    }
+    draw_tabs(tabs | folds_tab(report, key), key)
 
 
 def _at_threshold(report: Report, chosen: thresholds.ChosenThreshold, key: str) -> None:
     """Draw the plots and tables of an evaluation at the threshold of its slider."""
     labels = report.data["confusion"]["labels"]
-    draw_tabs(
-        {
-            "Curves": lambda: _curves(report.data["curves"], key, chosen),
-            "Confusion": lambda: _confusion_at(labels, chosen, key),
-            "Gain and lift": lambda: thresholds.draw_gain(chosen, key),
-            "Money": lambda: thresholds.draw_money(chosen, f"{key}-money"),
-            "Classes": lambda: _classes(per_class(chosen.matrix, labels), key),
-        },
-        key,
-    )
+    tabs = {
+        "Curves": lambda: _curves(report.data["curves"], key, chosen),
+        "Confusion": lambda: _confusion_at(labels, chosen, key),
+        "Gain and lift": lambda: thresholds.draw_gain(chosen, key),
+        "Money": lambda: thresholds.draw_money(chosen, f"{key}-money"),
+        "Classes": lambda: _classes(per_class(chosen.matrix, labels), key),
+    }
+    draw_tabs(tabs | folds_tab(report, key), key)
 
 
 def _metric_tiles(report: Report) -> list[tuple[str, str, str]]:
@@ -150,28 +148,6 @@ def _metric_tiles(report: Report) -> list[tuple[str, str, str]]:
         metric_tile(title_in(report, name), name, report.headline[name], more.get(name, ""))
         for name in order
     ]
-
-
-def _intervals(report: Report) -> dict[str, str]:
-    """Return the 95 % intervals of the metrics in words, by title."""
-    texts = {}
-    for name, limits in (report.data.get("intervals") or {}).items():
-        if name in METRIC_INFO:
-            texts[title_in(report, name)] = interval_text(name, limits)
-    return texts
-
-
-def _about_intervals(report: Report) -> None:
-    """Say what the intervals below the figures are."""
-    if not report.data.get("intervals"):
-        return
-    if report.data.get("folds"):
-        words = "of the mean over the folds"
-    elif report.data.get("resampled") == "groups":
-        words = "for other test rows like these, where whole groups vary"
-    else:
-        words = "for other test rows like these, if rows are independent of each other"
-    st.caption(f"Below a figure: its 95 % interval {words}.")
 
 
 def _confusion(report: Report, key: str) -> None:
@@ -242,10 +218,12 @@ def _comparison(report: Report, key: str) -> None:
         shown = ", ".join(f"**{plain(name)}**" for name in names[:MOST_NAMES])
         more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
         st.markdown(f"{word}: {shown}{more} with {figure}")
+        if report.data.get("note"):
+            st.info(plain(str(report.data["note"])))
         if report.data.get("decides"):
             st.caption(
-                "The differences of the tied models are within the uncertainty of these test "
-                f"rows. {plain(str(report.data['decides']))}"
+                "The differences of the tied models are within the uncertainty of these rows. "
+                f"{plain(str(report.data['decides']))}"
             )
     draw_tabs(
         {
@@ -260,8 +238,8 @@ def _comparison(report: Report, key: str) -> None:
 def ranking_facts(report: Report, metric: str) -> list[str]:
     """Return what ranks the models, as far as it is known.
 
-    It is ``ranked by AUC on test rows``, or ``ranked by AUC`` and ``chosen on 320 validation
-    rows``.
+    It is ``ranked by AUC on test rows``, ``ranked by AUC in cross-validation``, or ``ranked by
+    AUC`` and ``chosen on 320 validation rows``.
     """
     rows = str(report.data.get("ranked_on") or "rows")
     ranked = f"ranked by {title_in(report, metric)}"
@@ -270,13 +248,16 @@ def ranking_facts(report: Report, metric: str) -> list[str]:
             return [ranked, f"chosen by {folds}-fold cross-validation of {count:,} {rows}"]
         case {"rows": int() as count}:
             return [ranked, f"chosen on {count:,} {rows}"]
+    if report.data.get("cross_validated"):
+        return [f"{ranked} in cross-validation"]
     return [ranked if rows == "rows" else f"{ranked} on {rows}"]
 
 
 def _compared(report: Report) -> list[str]:
-    """Return the metrics for which any model has a value."""
+    """Return the metrics for which any model has a value, the one that ranks first."""
     known = {name for row in report.rows for name, value in row.items() if value is not None}
-    return [name for name in METRIC_INFO if name in known]
+    ranking = report.data.get("metric")
+    return sorted((name for name in METRIC_INFO if name in known), key=lambda name: name != ranking)
 
 
 def _leaderboard(report: Report, key: str) -> None:
@@ -306,9 +287,10 @@ def _leaderboard(report: Report, key: str) -> None:
 def difference_in(report: Report, row: Mapping[str, Any]) -> str:
     """Return the difference of a line of a comparison to the best, in words; empty if unknown."""
     gain, high = row.get("gain"), row.get("gain_high")
-    if gain is None or high is None:
+    if gain is None:
         return ""
-    return difference_text(str(report.data.get("metric")), Difference(gain, high - gain))
+    margin = None if high is None else high - gain
+    return difference_text(str(report.data.get("metric")), Difference(gain, margin))
 
 
 def _bars(report: Report, metric: str, key: str) -> None:

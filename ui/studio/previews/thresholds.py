@@ -154,12 +154,9 @@ def _draw_shortcuts(counts: ThresholdCounts, slider: str, start: int, best: int)
         at = counts.at_rate(rate)
         if at > 0:
             targets[f"{title} interrupted"] = at
-    with st.container(horizontal=True, gap="small"):
+    with st.container(horizontal=True, gap="xsmall", key=f"threshold-shortcuts-{slider}"):
         for title, position in targets.items():
-            st.button(
-                title, key=f"{slider}-{title}", type="tertiary", on_click=_move,
-                args=(slider, position),
-            )  # fmt: skip
+            st.button(title, key=f"{slider}-{title}", on_click=_move, args=(slider, position))
 
 
 def _move(slider: str, position: int) -> None:
@@ -279,12 +276,27 @@ def draw_money(chosen: ChosenThreshold, key: str) -> None:
             "by costs or by money in a column with Choose threshold."
         )
         return
+    money = chosen.counts.money(chosen.costs)
+    span = tuple(sorted(chosen.costs.shown(limit) for limit in money_span(money, chosen.at)))
     _draw_by_rate_and_threshold(
         chosen,
-        [chosen.costs.shown(float(money)) for money in chosen.counts.money(chosen.costs)],
-        plots.Axis(metric_title(chosen.costs.name), plots.MONEY),
+        [chosen.costs.shown(float(value)) for value in money],
+        plots.Axis(metric_title(chosen.costs.name), plots.MONEY, span),
         key,
     )
+    st.caption("Double-click a plot to see the whole curve.")
+
+
+def money_span(money: np.ndarray, at: int) -> tuple[float, float]:
+    """Return the amounts that a plot shows: the best, none interrupted, and the one chosen.
+
+    Interrupting all rows may cost a hundred times as much, and would make the rest a flat line.
+    """
+    best, compared = float(np.nanmax(money)), float(min(money[0], money[at]))
+    room = best - compared
+    if room <= 0:
+        return float(np.nanmin(money)), best
+    return max(compared - room, float(np.nanmin(money))) - 0.1 * room, best + 0.15 * room
 
 
 def _draw_by_rate_and_threshold(
@@ -375,10 +387,15 @@ def _draw_others(rows: Sequence[Mapping[str, Any]], key: str) -> None:
     """Draw the figures at the chosen threshold beside those at others."""
     share = {
         name: st.column_config.NumberColumn(metric_title(name), format="percent")
-        for name in ("interrupt_rate", "precision", "recall")
+        for name in ("precision", "recall", "interrupt_rate")
     }
     titles = {name: metric_title(name) for name in rows[0] if name not in share}
-    grid(rows, f"{key}-others", column_config={**titles, **share, "name": "Threshold by"})
+    # In a narrow panel, the first columns are seen: what one decides by.
+    order = ["name", "threshold", "precision", "recall", *rows[0]]
+    shown = []
+    for row in rows:
+        shown.append({name: row[name] for name in dict.fromkeys(order)})
+    grid(shown, f"{key}-others", column_config={**titles, **share, "name": "Threshold by"})
 
 
 def _draw_calibration(calibration: Mapping[str, Any], key: str) -> None:

@@ -71,6 +71,13 @@ def test_the_best_come_first_and_those_without_a_value_last(
     assert [each.node for each in ranked(lines, measure)] == expected
 
 
+def test_f1_at_a_threshold_of_the_evaluated_rows_is_called_optimistic() -> None:
+    best = line(f1=0.8, threshold=0.3, threshold_rule="best F1 (optimistic)")
+    chosen = line(f1=0.7, threshold=0.4)
+    assert measure_title([best, best], "f1") == "Best F1 (optimistic)"
+    assert measure_title([best, chosen], "f1") == "F1 (partly optimistic)"
+
+
 @pytest.mark.parametrize(
     ("thresholds", "title"),
     [((0.3, 0.5), "F1 at threshold"), ((None, None), "Mean F1"), ((0.3, None), "F1")],

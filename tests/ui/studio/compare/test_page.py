@@ -222,7 +222,7 @@ def test_a_difference_that_the_rows_do_not_show_is_a_tie(studio: Studio, tmp_pat
         low, high = map(float, row["interval"].split("–"))
         assert low < row["auc"] < high <= 1
     assert "A tie with Good: Alike." in words(test)
-    assert "more test rows would decide a difference of this size" in words(test)
+    assert "more rows would decide a difference of this size" in words(test)
     assert not any(column.endswith(("_low", "_high")) for column in rows[0]), "only in the file"
 
 

@@ -312,7 +312,7 @@ def test_a_wrong_card_is_kept_and_can_be_mended(draw):
     )
     assert "'oak'" in form.said and "max_features" in form.said and len(form.problems) == 3
     assert "fits a layer" not in form.said
-    form.give("Entry 1", '{"kind": "mart"}')
+    form.give("Learner 1", '{"kind": "mart"}')
     form.open_card(1).press("learners.1.max_features.remove")
     form.open_card(2).give("Trees", 9, 1)
     assert form.params == {

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from engine.node_types import load_catalog
+from engine.node_types import Column, load_catalog
+from ui.studio.forms.field_widgets import written_columns
 from ui.studio.forms.fields import specs_of
 
 PEOPLE = "age,city,income\n31,Paris,high\n42,Rome,low\n25,Oslo,low\n"
@@ -385,3 +386,36 @@ def test_cards_of_a_third_party_node_take_their_kinds_from_its_model():
     app.selectbox(key="odd.trees.0.kind").set_value("fir").run()
     assert app.session_state["params"] == {"trees": [{"kind": "fir"}]}
     assert not app.exception and "Height" in [one.label for one in app.number_input]
+
+
+def test_an_expression_and_a_query_list_the_columns_as_they_are_written(draw_document):
+    nodes = {"load": {"type": "load-data", "params": {"source": "sample:breast-cancer"}}}
+    for node_type, port in (("derive-column", "table"), ("sql", "a")):
+        form = draw_document(
+            node_type,
+            {**nodes, node_type: {"type": node_type}},
+            ("load.table", f"{node_type}.{port}"),
+        )
+        shown = " ".join(caption.value for caption in form.app.caption)
+        assert '"mean radius" (number)' in shown.replace("\\", "")
+        assert "diagnosis (category)" in shown
+
+
+def test_a_long_list_of_columns_is_cut():
+    columns = [Column(f"c{number}", "number") for number in range(1_050)]
+    assert written_columns(columns).endswith("c39 (number) and 1,010 more")
+    assert written_columns([Column('a "b"', "text")]) == '"a ""b""" (text)'
+
+
+def test_a_list_names_what_is_added(draw):
+    assert "Add a condition" in [button.label for button in draw("filter-rows").app.button]
+
+
+def test_an_empty_task_says_what_the_target_is_predicted_as(draw):
+    for source, words in (
+        ("sample:diabetes", "a number (its own)"),
+        ("x.csv", "a class (default)"),
+    ):
+        form = draw("load-data", source=source)
+        task = next(one for one in form.app.selectbox if one.label == "Predict the target as")
+        assert task.options[0] == words

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from engine.node_types import load_catalog
+from engine.pipeline_file import parse
 from engine.run_state import NodeState, RunState
 from engine.store import Artifact
 from tests.ui.studio.inspect.lab import RECORDS, pipeline, record, small
 from ui.studio.inspect.forest_source import (
     ForestChoice,
     choices,
+    evaluations_of,
     forest_view,
     growth_text,
     listed,
@@ -143,3 +147,24 @@ def test_a_forest_without_layers_has_words_too():
 def test_only_rows_that_leave_before_the_last_layer_are_screened():
     assert screened([record(1, rows_out=5), record(2)])
     assert not screened([record(1), record(2, rows_out=100)])
+
+
+def test_only_evaluations_say_how_good_a_forest_is():
+    nodes = {
+        "forest": {"type": "deep-forest"},
+        "decide": {"type": "choose-threshold"},
+        "predict": {"type": "predict"},
+        "evaluate": {"type": "evaluate", "label": "On test rows"},
+    }
+    edges = [
+        {"from": "forest.model", "to": "decide.model"},
+        {"from": "forest.model", "to": "predict.model"},
+        {"from": "predict.predictions", "to": "evaluate.predictions"},
+    ]
+    document = {"format": "sylva-pipeline", "version": 1, "name": "Decide"}
+    drawn = parse(json.dumps({**document, "nodes": nodes, "edges": edges}))
+    report = Artifact("report", "r" * 64, {})
+    outputs = {"report": report.to_dict(), "model": MODEL}
+    state = run_of(**{name: NodeState("done", outputs=outputs) for name in nodes})
+    choice = ForestChoice("forest", "Forest", "Forest", "deep-forest", "done", "forest", "forest")
+    assert evaluations_of(drawn, state, CATALOG, choice) == [("On test rows", report)]

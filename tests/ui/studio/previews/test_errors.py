@@ -134,10 +134,35 @@ def test_a_report_without_predictions_has_no_list(stored: Stored) -> None:
     assert not drawn(stored.report, stored.store, None).toggle
 
 
-def test_an_evaluation_of_numbers_has_no_list(stored: Stored) -> None:
-    data = {"task": "regression", "classes": [], "curves": []}
-    report = Report("evaluation", "Forest", {"rmse": 1.0, "rows": 5}, data=data)
-    assert not drawn(stored.store.put("report", report), stored.store, stored.evaluated).toggle
+@pytest.mark.parametrize("kind", ["random-forest", "deep-forest"])
+def test_an_evaluation_of_numbers_lists_the_largest_errors(tmp_path: Path, kind: str) -> None:
+    rng = np.random.default_rng(0)
+    values = {"a": rng.normal(size=120), "b": rng.normal(size=120)}
+    price = 10 * values["a"] + rng.normal(size=120)
+    table = Table(pa.table({**values, "price": price}), "price")
+    context, folder = make_context(tmp_path), tmp_path / "model"
+    folder.mkdir()
+    node, params = MODELS[kind]
+    node.run(context, {"table": table}, node.params(**params))["model"].save(folder)
+    inputs = {"model": Folder(folder), "table": table}
+    made = predict.NODE.run(context, inputs, predict.NODE.params())["predictions"]
+    report = evaluate.NODE.run(context, {"predictions": made}, evaluate.NODE.params())["report"]
+    store = Store(Workspace(tmp_path / "ws").create())
+    evaluated = EvaluatedRows(
+        store.put("predictions", made),
+        store.put("table", table),
+        store.put("model", Folder(folder)),
+    )
+    test = drawn(store.put("report", report), store, evaluated, clicked=0)
+    listed = test.dataframe[-1].value
+    errors = abs(made.values - price)
+    assert listed["row"].tolist() == np.argsort(-errors, kind="stable")[:50].tolist()
+    assert abs(listed["error"]).tolist() == pytest.approx(sorted(errors, reverse=True)[:50])
+    row = int(np.argmax(errors))
+    assert f"Why row {row} got its prediction" in shown(test)
+    assert f"The predicted value is {made.values[row]:.6g}" in shown(test)
+    specs = [json.loads(each.proto.spec) for each in test.get("plotly_chart")]
+    assert specs[-1]["layout"]["title"]["text"] == "Contributions to the predicted value"
 
 
 def test_what_is_missing_is_named(stored: Stored) -> None:

@@ -19,7 +19,9 @@ from engine.store import Artifact, CacheEntry, Store
 from engine.values import Costs, Folder, Predictions, Report, Table, ThresholdDecision
 from engine.workspace import Files, Workspace
 from nodes import NODE_TYPES, evaluate
+from nodes.compare import NODE, CompareParams
 from nodes.models.decision import ThresholdCounts
+from tests.nodes.conftest import make_context
 from ui.studio import plots
 from ui.studio.previews import headline, reports
 from ui.studio.previews.models import forest_record, settings
@@ -665,11 +667,49 @@ def test_a_comparison_names_a_tie_and_what_decides_it(tmp_path, monkeypatch):
         {"rank": 3, "name": "C", "auc": 0.8, "gain": -0.11, "gain_high": -0.07, "tie": False},
     ]
     headline = {"best": "A", "metric": "auc", "value": 0.91, "models": 3, "tied": 1}
-    data = {"metric": "auc", "decides": "About 3,000 more test rows would decide."}
+    data = {"metric": "auc", "decides": "About 3,000 more rows would decide."}
     report = Report("comparison", "", headline, rows=rows, data=data)
     keep(Workspace(tmp_path), "tied", "report", report)
     test = preview(monkeypatch, Workspace(tmp_path), "tied.out")
     assert any(text.value.startswith("Tie: **A**, **B\\*") for text in test.markdown)
-    assert "3,000 more test rows" in words(test)
+    assert "3,000 more rows" in words(test)
     shown = test.dataframe[0].value["against the best"].tolist()
     assert shown == ["–", "tie", "0.110 ± 0.040 worse"]
+
+
+def test_a_cross_validation_shows_the_figures_of_each_fold(
+    monkeypatch, tmp_path, workspace, outputs
+):
+    report = Store(workspace).open(outputs["evaluate_mart.report"])
+    folds = [{"repeat": 1, "fold": at, "rows": 9, "auc": 0.9, "ks": None} for at in (1, 2)]
+    report = replace(report, data={**report.data, "folds": folds})
+    keep(Workspace(tmp_path), "folds", "report", report)
+    test = preview(monkeypatch, Workspace(tmp_path), "folds.out", "Folds")
+    shown = test.dataframe[0].value
+    assert list(shown.columns) == ["repeat", "fold", "rows", "auc"]
+    assert shown["auc"].tolist() == [0.9, 0.9]
+    ranked = NODE.run(make_context(tmp_path), {"reports": [report]}, CompareParams())["report"]
+    keep(Workspace(tmp_path), "ranked", "report", ranked)
+    test = preview(monkeypatch, Workspace(tmp_path), "ranked.out")
+    assert "ranked by AUC in cross-validation" in words(test)
+
+
+def test_a_comparison_shows_the_metric_that_ranks_first_and_says_if_it_is_another(
+    monkeypatch, tmp_path
+):
+    ctx = make_context(tmp_path)
+    figures = {"accuracy": 0.9, "log_loss": 0.3, "average_precision": 0.7, "rows": 10}
+    evaluated = Report("evaluation", "A", figures, data={"curves": []})
+    for metric, columns in (
+        ("average_precision", ["average_precision", "accuracy", "log_loss"]),
+        ("ks", ["accuracy", "average_precision", "log_loss"]),
+    ):
+        report = NODE.run(ctx, {"reports": [evaluated]}, CompareParams(metric=metric))["report"]
+        keep(Workspace(tmp_path), metric, "report", report)
+        test = preview(monkeypatch, Workspace(tmp_path), f"{metric}.out")
+        shown = [name for name in test.dataframe[0].value.columns if name in figures]
+        assert shown[: len(columns)] == columns
+        notes = [note.value for note in test.info]
+        assert any("KS" in note and "ranked by Accuracy" in note for note in notes) == (
+            metric == "ks"
+        )

@@ -68,6 +68,9 @@ def test_the_metrics_of_numbers_are_tiles(drawn, output: str):
     assert [tile.label for tile in test.metric] == ["RMSE", "MAE", "R²"]
     assert 40 < float(test.metric[0].value.replace("\\", "")) < 70
     assert "predicted numbers" in words(test)
+    if output != "predict.predictions":
+        assert all("–" in tile.delta for tile in test.metric)
+        assert "95 % interval" in words(test)
 
 
 def test_the_tabs_of_an_evaluation_show_rows_residuals_ranges_and_folds(drawn):
