@@ -22,8 +22,8 @@ from ui.studio.widgets import download_csv, picture
 ALL_CLASSES = -1
 MAPS_IN_A_LINE = 3
 WORDS = (
-    "Each cell is a window, drawn at its centre. The darker it is, the more held-out training rows "
-    "its forests alone predict correctly; windows that were not drawn into the sample are empty."
+    "Each cell is a window, drawn at its centre: the stronger its colour, the more held-out rows "
+    "its forests alone predict correctly. Positions that were not drawn into the sample are empty."
 )
 IMPORTANCE_WORDS = (
     "The share of each value of a row in what the whole model learned, through all windows that "
