@@ -10,6 +10,7 @@ The estimators
 - ``ScreenedForestClassifier``   gcForest-CS, confidence screening (``screening``)
 - ``CompositeForestClassifier``  Random Composite Forests: an SVM in every leaf (``composite``)
 - ``HistForestClassifier``, ``HistForestRegressor``  one forest alone (``forest``)
+- ``MultiGrainedScanner``        class vectors of windows of sequences and images (``scanning``)
 - ``MartSelector``               feature selection by boosted trees (``selection``)
 - ``preset``                     the params of each paper by name (``presets``)
 - ``permutation_importance``     how much a column matters for test rows (``importance``)
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from .persistence import BrokenModel
     from .presets import preset
     from .records import LayerRecord
+    from .scanning import MultiGrainedScanner
     from .screening import ScreenedForestClassifier
     from .selection import MartSelector
 
@@ -61,6 +63,7 @@ __all__ = [
     "LayerRecord",
     "MarginForestClassifier",
     "MartSelector",
+    "MultiGrainedScanner",
     "PermutationImportance",
     "ScreenedForestClassifier",
     "permutation_importance",
@@ -80,6 +83,7 @@ _HOME = {
     "LayerRecord": "records",
     "MarginForestClassifier": "margin_forest",
     "MartSelector": "selection",
+    "MultiGrainedScanner": "scanning",
     "PermutationImportance": "importance",
     "ScreenedForestClassifier": "screening",
     "permutation_importance": "importance",

@@ -128,6 +128,19 @@ PRESETS: dict[str, Preset] = {
         {"learners": _forests(100, count=1), "cv": 3},
         _SCREENING,
     ),
+    "gcforest_cs_scan": Preset(
+        "gcForest-CS with scanning (Pang et al.)",
+        "For sequences and images: every layer scans the rows that are left with new windows and "
+        "sees the last three scans; four random and four completely random forests.",
+        ScreenedForestClassifier,
+        # Section V of the paper, with scanning: v = 4, three folds, w = 100; windows of d/16.
+        {
+            "learners": _forests(100, count=4),
+            "cv": 3,
+            "scan": {"shape": None, "windows": "fine", "sample": 0.1},
+        },
+        _SCREENING,
+    ),
 }
 
 
@@ -135,13 +148,18 @@ def preset(name: str, **changes: Any) -> BaseCascadeClassifier:
     """Return the cascade of that name, with ``changes`` to its params.
 
     Names: default, gcforest, mart_cascade, mart_cascade_tuned, mddf, mddf_sf, mddf_st, mddf_np,
-    gcforest_cs. What a paper leaves open has the estimator's default; in mdDF the weights α of all
-    layers are computed together, and γ, μ and the depth step are chosen on blind rows. Raise
-    ``ValueError`` for an unknown name.
+    gcforest_cs, gcforest_cs_scan. ``shape`` lets a preset scan rows of that shape; it is short for
+    ``scan={"shape": shape}``, and gcforest_cs_scan cannot be fitted without it. What a paper leaves
+    open has the estimator's default; in mdDF the weights α of all layers are computed together, and
+    γ, μ and the depth step are chosen on blind rows. Raise ``ValueError`` for an unknown name.
     """
     if name not in PRESETS:
         raise ValueError(f"unknown preset {name!r}; use one of {', '.join(PRESETS)}")
-    return PRESETS[name].kind(**{**PRESETS[name].params, **changes})
+    params = {**PRESETS[name].params, **changes}
+    shape = params.pop("shape", None)
+    if shape is not None:
+        params["scan"] = {**params.get("scan", {}), "shape": shape}
+    return PRESETS[name].kind(**params)
 
 
 def regression_preset(name: str, **changes: Any) -> CascadeForestRegressor:

@@ -86,6 +86,7 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: InspectLayersParams) -
     from deepforest.inspection import scatter_ratio
     from nodes.inspection.layer_statistics import choose_rows, compute_statistics
     from nodes.inspection.layers import Layers
+    from nodes.inspection.windows import describe_scans
 
     table: Table = inputs["table"]
     model = _deep_forest(inputs["model"].path)
@@ -108,7 +109,7 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: InspectLayersParams) -
         kind=str(model.params.get("preset") or model.kind.name),
         metric=metric_name,
         classes=model.classes,
-        features=names[0],
+        features=model.encoder.names,
         learners=[learner.name for learner in cascade.layer_records_[0].learners],
         records=[record.as_dict() for record in cascade.layer_records_],
         table_rows=len(truth),
@@ -128,6 +129,7 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: InspectLayersParams) -
             "separation": scatter_ratio(panels[0], truth[rows]),
             "separation_vectors": scatter_ratio(scaled, truth[rows]),
         },
+        scans=describe_scans(cascade),
         inputs=points,
         input_embedding=panels[0],
     )

@@ -19,7 +19,14 @@ from typing import Any
 
 from .base import Fit, FitSlice, Fitted, Learner, Target
 from .composite import CompositeForest, FittedComposite
-from .forests import FORESTS, CompletelyRandomForest, ExtraTrees, FittedForest, RandomForest
+from .forests import (
+    FORESTS,
+    CompletelyRandomForest,
+    ExtraTrees,
+    FittedForest,
+    ForestLearner,
+    RandomForest,
+)
 from .mart import FittedMart, Mart
 from .sklearn_estimator import FittedScikit, Scikit
 
@@ -39,6 +46,7 @@ __all__ = [
     "Fit",
     "FitSlice",
     "Fitted",
+    "ForestLearner",
     "Learner",
     "Mart",
     "RandomForest",

@@ -25,6 +25,7 @@ import pyarrow as pa
 
 from deepforest.margins import margins
 from engine.errors import BadInput
+from nodes.inspection.windows import check_scans
 from nodes.models.encoder import MISSING
 from nodes.models.kinds import save_array
 from nodes.models.model import file_hashes, reading_folder, sha256_of
@@ -93,6 +94,8 @@ class Layers:
     input: dict[str, Any] = field(default_factory=dict)
     """Figures of the input: its number of ``columns``, and separation and separation_vectors as in
     ``stages``. It is empty in version 1, which has no arrays of the input."""
+    scans: list[dict[str, Any]] = field(default_factory=list)
+    """What the windows of a forest that scans know, see ``inspection.windows``; else empty."""
     inputs: np.ndarray | None = None
     """The rows as numbers on one scale (n × D), see ``inspect_layers``."""
     input_embedding: np.ndarray | None = None
@@ -192,6 +195,7 @@ def load_layers(folder: Path) -> Layers:
                 raise ValueError(f"{name} was changed after it was saved")
         if data["version"] == 1:
             data["input"] = {}
+        data.setdefault("scans", [])
         parts: dict[str, Any] = {name: data[name] for name in SMALL}
         stored = [name for name in ARRAYS if name not in OPTIONAL or f"{name}.npy" in data["files"]]
         parts |= {name: _load_array(folder, name) for name in stored}
@@ -245,6 +249,7 @@ def _check(layers: Layers) -> None:
     if not all(isinstance(text, str) for text in texts):
         raise ValueError("its names are not texts")
     depth, n, n_classes = len(layers.stages), len(layers.rows), len(layers.classes)
+    check_scans(layers.scans, n_classes)
     sizes = {"L": depth, "K": len(layers.learners), "C": n_classes, "n": n, "2": 2}
     if layers.inputs is not None:
         sizes["D"] = layers.inputs.shape[1]

@@ -73,6 +73,11 @@ class FastCascade:
             return np.asarray(with_threads(cascade, self.n_jobs).predict(matrix))
         return np.asarray(cascade._predict_block(matrix))[:, 0]
 
+    @property
+    def scans_(self) -> list[Any]:
+        """The scans of the cascade."""
+        return list(self.cascade.scans_)
+
     def predict_contributions(self, matrix: np.ndarray) -> np.ndarray:
         """Return how much each column adds to the probabilities, as the cascade does."""
         return np.asarray(with_threads(self.cascade, self.n_jobs).predict_contributions(matrix))

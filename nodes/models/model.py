@@ -164,6 +164,12 @@ class FittedModel:
                 "logistic regression have them; train a random forest or extra-trees of an earlier "
                 "version again."
             )
+        if getattr(self.estimator, "scans_", None):
+            raise BadInput(
+                f"Predictions of this model ({self.title}) cannot be explained: it scans windows, "
+                "and the contributions of single columns are not known. An inspection shows which "
+                "windows know the class."
+            )
 
     def contributions(self, table: Table, threads: int = 1) -> np.ndarray:
         """Return how much each column adds to the probabilities, rows × (columns + 1) × classes.

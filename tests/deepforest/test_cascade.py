@@ -601,6 +601,8 @@ def test_a_preset_is_a_cascade_to_be_fitted(name: str) -> None:
         model = preset(name, max_layers=1, cv=3)
     assert type(model) is PRESETS[name].kind
     assert model.max_layers == 1
+    if model.scan is not None:  # the shape of a row is for the user to give
+        model.set_params(scan={"shape": (X.shape[1],), "windows": [2]})
     few = [{**one, "n_estimators": 6, "min_samples_leaf": 3} for one in model.learners or FEW]
     assert model.set_params(learners=few).fit(X, Y).score(X, Y) > 0.8
 

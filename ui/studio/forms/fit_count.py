@@ -152,8 +152,9 @@ def fit_count_text(params: Mapping[str, Any]) -> str | None:
     is_wrong = vectors not in ("folds", "oob") or resampling not in ("nested", "per_layer")
     if folds is None or layers is None or counts is None or is_wrong:
         return None
-    # With a selector each cascade sees other columns, so that they cannot share fits.
-    shares = params.get("select_features") is None and folds > 2
+    # With a selector or a scan each cascade sees other columns, so that they cannot share fits.
+    sees_all = params.get("select_features") is None and not params.get("scan_shape")
+    shares = sees_all and folds > 2
     fit_count = _FitCount(folds, vectors == "oob", resampling == "nested", shares)
     text = f"{fit_count.text(counts)}, up to {counted(layers, 'layer')}"
     many = _learner_counts(info.learners_of_many_classes)

@@ -42,6 +42,7 @@ from ui.studio.inspect.forest_source import (
     score_text,
     screened,
 )
+from ui.studio.inspect.windows import draw_windows
 from ui.studio.previews.models import forest_record
 from ui.studio.previews.reports import result_of
 from ui.studio.runs.run_view import open_watcher, steady
@@ -533,7 +534,8 @@ def _draw_sections(forest: ForestView, other: ForestView | None, *, growing: boo
 def tab_names(forest: ForestView) -> dict[str, Callable[..., None]]:
     """Return the parts that can be drawn with what is known, by name.
 
-    Maps and single rows need an inspection. Screening is also shown for a forest that used it.
+    Maps and single rows need an inspection, windows one of a forest that scans. Screening is also
+    shown for a forest that used it.
     """
     inspected = forest.layers is not None
     parts: Mapping[str, tuple[bool, Callable[..., None]]] = {
@@ -542,6 +544,7 @@ def tab_names(forest: ForestView) -> dict[str, Callable[..., None]]:
         sections.MAPS_TAB: (inspected, sections.draw_maps),
         sections.ROW_TAB: (inspected, sections.draw_row),
         "Learners": (True, sections.draw_learners),
+        "Windows": (bool(forest.layers and forest.layers.scans), draw_windows),
         "Screening": (inspected or screened(forest.kept), sections.draw_screening),
     }
     return {name: draw for name, (can_draw, draw) in parts.items() if can_draw}

@@ -16,6 +16,7 @@ from users: they are escaped, shortened in the plot, and complete in the hover t
 - ``contributions``, ``permutation_importances``  columns of one prediction; shuffled columns
 - ``growth``, ``margin_growth``, ``ratio_and_score``, ``margin_distribution``  how it grew
 - ``learner_quality``, ``agreement``, ``importances_by_layer``  the learners inside its layers
+- ``window_map``                          windows of an image that know its class
 - ``class_vectors``, ``row_margin``       one row, layer by layer
 - ``screening``                           rows that leave early
 - ``degree_histogram``, ``bound_and_error``  the leaves of a composite forest
@@ -54,6 +55,7 @@ from ui.studio.plots.layers import (
     row_margin,
     screening,
     share_axes,
+    window_map,
 )
 from ui.studio.plots.style import CONFIG, for_dark
 from ui.studio.plots.thresholds import (
@@ -110,4 +112,5 @@ __all__ = [
     "row_margin",
     "screening",
     "share_axes",
+    "window_map",
 ]

@@ -328,6 +328,33 @@ def agreement(learners: Sequence[str], shares: Sequence[Sequence[float]], layer:
     return figure
 
 
+def window_map(
+    cells: Cells,
+    rows: Sequence[float],
+    columns: Sequence[float],
+    shape: Sequence[int],
+    title: str,
+) -> go.Figure:
+    """Plot a value of each window over an image of this height and width.
+
+    ``rows`` and ``columns`` are the centres of the windows.
+    """
+    hover = "row %{y}, column %{x}<br>%{z:.1%}<extra></extra>"
+    figure = _heat_map(cells, min(_known_values(cells), default=0.0), hover)
+    figure.data[0].x, figure.data[0].y = list(columns), list(rows)
+    # A sequence has a single line.
+    is_image = shape[0] > 1
+    apply_layout(figure, title, 340 if is_image else 180)
+    plain_axis = {"showgrid": False, "zeroline": False, "constrain": "domain"}
+    figure.update_xaxes(title="column", range=[-0.5, shape[1] - 0.5], **plain_axis)
+    figure.update_yaxes(title="row", range=[shape[0] - 0.5, -0.5], **plain_axis)
+    if is_image:
+        figure.update_yaxes(scaleanchor="x", scaleratio=1)
+    else:
+        figure.update_yaxes(title="", showticklabels=False)
+    return figure
+
+
 def importances_by_layer(stages: Sequence[Layer], dropped: Collection[int] = ()) -> go.Figure:
     """Plot the most important features: their share of each layer's importance.
 

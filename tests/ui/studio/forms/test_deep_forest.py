@@ -154,7 +154,8 @@ def test_a_preset_is_told_as_the_library_has_it(name: str):
     if wanted is not None:
         checked = DeepForestParams(learners=list(info.learners)).learners
         assert make_learners(wanted) == make_learners([_learner_params(one) for one in checked])
-    DeepForestParams(preset=name, learners=list(info.learners))
+    shape = [8, 8] if name == "gcforest_cs_scan" else []
+    DeepForestParams(preset=name, learners=list(info.learners), scan_shape=shape)
     learners = (*info.learners, *info.learners_of_many_classes)
     assert all(learner_text(LEARNERS, one) for one in learners)
 
@@ -406,3 +407,17 @@ def test_a_word_that_is_no_choice_is_not_taken_for_one(draw):
     form = draw("deep-forest", preset="gcforest")
     assert form.give("Metric for growth", "preset: Log loss") == {"preset": "gcforest"}
     assert form.give("Metric for growth", "ks") == {"preset": "gcforest", "metric": "ks"}
+
+
+def test_columns_of_an_image_propose_its_shape(draw_document):
+    nodes = {
+        "load": {"type": "load-data", "params": {"source": "sample:digits"}},
+        "forest": {"type": "deep-forest"},
+    }
+    form = draw_document("forest", nodes, ("load.table", "forest.table"))
+    form.press("scan_shape.propose")
+    assert form.params == {"scan_shape": [8, 8]}
+    assert "Window sizes" in form.labels and form.problems == []
+    form.give("Shape of a row", "8, 9")
+    assert form.params == {"scan_shape": [8, 9]}
+    assert [problem.field for problem in form.problems] == ["scan_shape"]
