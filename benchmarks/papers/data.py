@@ -80,8 +80,7 @@ def standard(name: str, seed: int) -> Parts:
 def at_random(name: str, seed: int) -> Parts:
     """Return 60, 20 and 20 % of the rows, drawn at random, as the paper of RCF divided them."""
     rows, categories = _read(name, (RCF_FILES.get(name, "all"),))
-    parts = [_some(rows, part) for part in random_parts(len(rows.y), seed)]
-    return Parts(*parts, categories)
+    return _divided(rows, random_parts(len(rows.y), seed), categories)
 
 
 def random_parts(n_rows: int, seed: int) -> tuple[Array, Array, Array]:
@@ -101,7 +100,7 @@ def payments(name: str, seed: int) -> Parts:
     n = round(PAYMENT_TRAINING_SHARE * PAYMENTS)
     n_fit = round((1 - VALIDATION_SHARE) * n)
     ranges = (slice(n_fit), slice(n_fit, n), slice(n, None))
-    return Parts(*[_some(rows, part) for part in ranges], categories)
+    return _divided(rows, ranges, categories)
 
 
 def distinct_rows(name: str, seed: int) -> Parts:
@@ -118,7 +117,7 @@ def distinct_rows(name: str, seed: int) -> Parts:
     draw = np.random.default_rng(seed).random(group.max() + 1)[group]
     n_fit = (1 - VALIDATION_SHARE) * 0.7
     masks = (draw < n_fit, (draw >= n_fit) & (draw < 0.7), draw >= 0.7)
-    return Parts(*[_some(rows, mask) for mask in masks], categories)
+    return _divided(rows, masks, categories)
 
 
 def image(name: str, seed: int) -> Parts:
@@ -195,6 +194,12 @@ def _numeric(table: Any, target: str) -> tuple[Rows, tuple[int, ...]]:
     is_text = [pa.types.is_string(kind) or pa.types.is_large_string(kind) for kind in types]
     y = np.unique(column_numbers(table.column(target)), return_inverse=True)[1]
     return Rows(x, y), tuple(np.flatnonzero(is_text).tolist())
+
+
+def _divided(rows: Rows, which: tuple[Any, Any, Any], categories: tuple[int, ...]) -> Parts:
+    """Return training, validation and test rows."""
+    train, validation, test = (_some(rows, part) for part in which)
+    return Parts(train, validation, test, categories)
 
 
 def _some(rows: Rows, which: Any) -> Rows:

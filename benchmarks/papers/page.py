@@ -137,8 +137,8 @@ on all of them; Adam with early stopping instead of Adadelta. RF: 2,000 trees, a
 defaults. LightGBM: the number of trees, at most 2,000, by early stopping on a fifth of the training
 rows, then fitted on all of them; the paper has 2,000 trees of XGBoost. gcForest: 2 + 2 forests of
 100 trees, 5 folds, as in the paper. mdDF and its variants: the presets; γ, μ and the depth step
-are chosen among the paper's values by trials on training rows. Depth is chosen on rows that no layer
-has seen (`resampling="nested"`), not as in the papers.
+are chosen among the paper's values by trials on training rows. Depth is chosen on rows that no
+layer has seen (`resampling="nested"`), not as in the papers.
 
 {_remarks(MDDF)}"""
 
@@ -164,10 +164,10 @@ def _rcf_section(found: Results) -> str:
     return f"""## Random Composite Forests (DeSalvo and Mohri, AAAI 2016, table 1)
 
 Test error in percent. The paper's data are LIBSVM's training files (usps: its test file), divided
-at random into training, validation and test rows, five times; it does not say in which shares. Here:
-60, 20 and 20 %. The paper's random forest is much worse on iris and australian than ours, so RCF − RF
-(ours: the difference of each split) is beside the levels. The column of one polynomial SVM, without
-trees, is not in the paper.
+at random into training, validation and test rows, five times; it does not say in which shares.
+Here: 60, 20 and 20 %. The paper's random forest is much worse on iris and australian than ours, so
+RCF − RF (ours: the difference of each split) is beside the levels. The column of one polynomial
+SVM, without trees, is not in the paper.
 
 {_markdown(head, lines)}
 
@@ -305,10 +305,10 @@ it does not say.
 
 Settings. A tenth of the training rows are validation rows: the models do not learn them. F1 has
 the threshold that is best on them. The weight of fraud (1, √ratio or the ratio of the classes) is
-chosen by their AUC, for cascades by a MART of 100 trees; so are C of LR (0.01, 1), the layers of the MLP
-(100; 300 and 100) and the learning rate of MART (0.03, 0.1; 600 trees, as in the paper). These
-trials learn at most 200,000 rows. gcForest-d and gcForest-t are the presets `mart_cascade` and
-`mart_cascade_tuned`: four MARTs of about 50 and about 200 trees in each layer."""
+chosen by their AUC, for cascades by a MART of 100 trees; so are C of LR (0.01, 1), the layers of
+the MLP (100; 300 and 100) and the learning rate of MART (0.03, 0.1; 600 trees, as in the paper).
+These trials learn at most 200,000 rows. gcForest-d and gcForest-t are the presets `mart_cascade`
+and `mart_cascade_tuned`: four MARTs of about 50 and about 200 trees in each layer."""
 
 
 def _recall_limits(runs: Sequence[Result]) -> list[str]:

@@ -51,8 +51,8 @@ class Measured:
         return result
 
     def _file(self, job: Job) -> Path:
-        folder, method = _file_name(job["set"]), _file_name(job["method"])
-        return self.folder / job["table"] / folder / f"{method}-{job['seed']}.json"
+        folder = self.folder / _file_name(job["table"]) / _file_name(job["set"])
+        return folder / f"{_file_name(job['method'])}-{job['seed']}.json"
 
 
 def same_job(saved: Job, job: Job) -> bool:
