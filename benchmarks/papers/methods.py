@@ -142,31 +142,43 @@ def polynomial_svm(parts: Parts, seed: int) -> Fitted:
 def composite_forest(
     parts: Parts, seed: int, selection: str, trees: int, trial_trees: int, depths: list[int]
 ) -> Fitted:
-    """Fit a composite forest; depth and columns per split by the error on validation rows.
+    """Fit a composite forest; depth, columns per split and γ by the error on validation rows.
 
     The trials have fewer trees. C is chosen once for each degree, by the first trial.
     """
     from deepforest import CompositeForestClassifier
 
     _, validation = for_choices(parts, seed)
-    prepare = dense_columns(parts).fit(parts.train.x)
-    x, x_validation = prepare.transform(parts.train.x), prepare.transform(validation.x)
-    costs: Any = "auto"
-    errors = {}
-    for depth, count in product(depths, feature_counts(x.shape[1])[1:]):
-        settings = {"max_depth": depth, "max_features": count, "selection": selection}
-        trial = CompositeForestClassifier(
-            trial_trees, **settings, C=costs, n_jobs=1, random_state=seed
+    # γ cannot be chosen by a class without training rows, such as a rare one of abalone.
+    known = np.isin(validation.y, parts.train.y)
+    by = (validation.x[known], validation.y[known])
+    root = parts.train.x.shape[1] ** 0.5
+
+    def fit(n_trees: int, depth: int, count: int, penalties: Any) -> Any:
+        model = CompositeForestClassifier(
+            n_trees,
+            max_depth=depth,
+            max_features=count,
+            selection=selection,
+            C=penalties,
+            categorical_features=list(parts.categories) or None,
+            n_jobs=1,
+            random_state=seed,
         )
-        trial.fit(x, parts.train.y)
-        costs = trial.C_
-        errors[depth, count] = 1 - float(trial.score(x_validation, validation.y))
+        return model.fit(*parts.train, validation=by)
+
+    penalties: Any = "auto"
+    errors = {}
+    for depth, count in product(depths, (round(root), parts.train.x.shape[1])):
+        trial = fit(trial_trees, depth, count, penalties)
+        penalties = trial.C_
+        errors[depth, count] = 1 - float(trial.score(*validation))
     depth, count = min(errors, key=lambda setting: errors[setting])
-    settings = {"max_depth": depth, "max_features": count, "selection": selection}
-    model = CompositeForestClassifier(trees, **settings, C=costs, n_jobs=1, random_state=seed)
-    model.fit(x, parts.train.y)
+    model = fit(trees, depth, count, penalties)
     facts = {"max_depth": depth, "max_features": count, "gamma": model.gamma_}
-    return Transformed(prepare, model), facts
+    saturated = np.mean([bool(leaf.saturated) for leaf in model.leaves_])
+    degrees = np.mean([leaf.degree for leaf in model.leaves_])
+    return model, {**facts, "saturated": round(float(saturated), 3), "degree": float(degrees)}
 
 
 # --- fraud: a rare class ---

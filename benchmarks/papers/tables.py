@@ -184,7 +184,7 @@ def _rcf(title: str, folder: str, *figures: tuple[float, float]) -> DataSet:
     return DataSet(title, folder, "at random", 5, errors, deviations)
 
 
-_COMPOSITE = {"trees": 100, "trial_trees": 30, "depths": [2, 3, 4]}
+_COMPOSITE = {"trees": 100, "trial_trees": 20, "depths": [2, 4]}
 RCF = Table(
     "rcf",
     "Random Composite Forests",
