@@ -21,9 +21,9 @@ from .tables import TABLES, DataSet, Job, Method, jobs_of
 
 
 def all_jobs(names: Iterable[str]) -> list[tuple[DataSet, Method, Job]]:
-    """Return the jobs of tables: big data sets last, and one seed of each before the next."""
+    """Return the jobs of tables: what takes longest last, one seed of each before the next."""
     jobs = [job for name in names for job in jobs_of(TABLES[name])]
-    return sorted(jobs, key=lambda each: (each[0].big, each[2]["seed"]))
+    return sorted(jobs, key=lambda each: (each[0].turn, each[2]["seed"]))
 
 
 def reason_to_skip(data: DataSet, method: Method) -> str | None:

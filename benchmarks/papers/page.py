@@ -123,8 +123,9 @@ def _mddf_section(found: ResultIndex) -> str:
     return f"""## mdDF (Lyu, Yang and Zhou, NeurIPS 2019, table 1)
 
 Test accuracy in percent. SF, ST and NP are the paper's variants of mdDF: same forests, stacking, no
-predictions. The paper's boosting is XGBoost, ours LightGBM. `default` is the library's default
-cascade, which the paper does not have.
+predictions. The paper's boosting is XGBoost, ours LightGBM. Our cascades choose their depth on rows
+that no layer has seen; "per layer" is the paper's way instead: new folds in every layer. `default`
+is the library's default cascade, which the paper does not have.
 
 {_markdown(["data, rows, seeds", "", *methods], accuracy)}
 
@@ -137,8 +138,7 @@ on all of them; Adam with early stopping instead of Adadelta. RF: 2,000 trees, a
 defaults. LightGBM: the number of trees, at most 2,000, by early stopping on a fifth of the training
 rows, then fitted on all of them; the paper has 2,000 trees of XGBoost. gcForest: 2 + 2 forests of
 100 trees, 5 folds, as in the paper. mdDF and its variants: the presets; γ, μ and the depth step
-are chosen among the paper's values by trials on training rows. Depth is chosen on rows that no
-layer has seen (`resampling="nested"`), not as in the papers.
+are chosen among the paper's values by trials on training rows.
 
 {_remarks(MDDF)}"""
 
