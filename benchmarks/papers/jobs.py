@@ -35,6 +35,8 @@ def measure(job: dict[str, Any]) -> dict[str, Any]:
     warm_up()
     if "preset" in job["settings"]:
         make_cascade(job["settings"]["preset"], 0)
+    if "scan" in job["settings"]:
+        _scan_noise(job["settings"]["scan"])
     _forget_peak()
     learn = LEARNERS[job["learner"]]
     cpu, (model, chosen) = cpu_seconds(lambda: learn(parts, job["seed"], **job["settings"]))
@@ -79,6 +81,16 @@ def fraud_scores(model: Any, parts: Parts) -> dict[str, float]:
 
 
 SCORES = {"accuracy": accuracy_scores, "fraud": fraud_scores}
+
+
+def _scan_noise(scan: dict[str, Any]) -> None:
+    """Scan a few small images, so that everything is compiled."""
+    from deepforest import MultiGrainedScanner
+
+    noise = np.random.default_rng(0).random((60, 64), dtype=np.float32)
+    scanner = MultiGrainedScanner((8, 8), windows=scan["windows"], sample=4, n_jobs=1)
+    scanner.fit_transform(noise, np.arange(60) % 3)
+    scanner.transform(noise)
 
 
 def _forget_peak() -> None:

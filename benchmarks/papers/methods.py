@@ -89,8 +89,12 @@ def boosting(parts: Parts, seed: int, most_trees: int) -> Fitted:
     return make(trees).fit(*parts.train), {"trees": trees}
 
 
-def cascade(parts: Parts, seed: int, preset: str, **changes: Any) -> Fitted:
-    """Fit a preset of the library with changes to its params."""
+def cascade(
+    parts: Parts, seed: int, preset: str, scan: Mapping[str, Any] | None = None, **changes: Any
+) -> Fitted:
+    """Fit a preset of the library with changes to its params, and with windows of images."""
+    if scan is not None:
+        changes["scan"] = {"shape": parts.shape, **scan}
     model = make_cascade(preset, seed, changes)
     model.fit(*parts.train)
     return model, cascade_facts(model)
@@ -152,7 +156,6 @@ def composite_forest(
     # γ cannot be chosen by a class without training rows, such as a rare one of abalone.
     known = np.isin(validation.y, parts.train.y)
     by = (validation.x[known], validation.y[known])
-    root = parts.train.x.shape[1] ** 0.5
 
     def fit(n_trees: int, depth: int, count: int, penalties: Any) -> Any:
         model = CompositeForestClassifier(
@@ -169,7 +172,7 @@ def composite_forest(
 
     penalties: Any = "auto"
     errors = {}
-    for depth, count in product(depths, (round(root), parts.train.x.shape[1])):
+    for depth, count in product(depths, feature_counts(parts.train.x.shape[1])):
         trial = fit(trial_trees, depth, count, penalties)
         penalties = trial.C_
         errors[depth, count] = 1 - float(trial.score(*validation))
@@ -298,29 +301,6 @@ def best_by_auc(
     return max(options, key=score)
 
 
-# --- images ---
-
-
-def scanned_cascade(
-    parts: Parts, seed: int, preset: str, scanner: Mapping[str, Any], **changes: Any
-) -> Fitted:
-    """Fit a preset on the held-out vectors of a scanner."""
-    from deepforest import MultiGrainedScanner
-
-    scan = MultiGrainedScanner(parts.shape, **scanner, n_jobs=1, random_state=seed)
-    model = make_cascade(preset, seed, changes)
-    model.fit(scan.fit_transform(*parts.train), parts.train.y)
-    return Transformed(scan, model), {**cascade_facts(model), "columns": model.n_features_in_}
-
-
-def screened_scan(parts: Parts, seed: int, scanner: Mapping[str, Any], **changes: Any) -> Fitted:
-    """Fit gcForest-CS that scans the remaining rows again in each level."""
-    from deepforest import MultiGrainedScanner
-
-    scan = MultiGrainedScanner(parts.shape, **scanner)
-    return cascade(parts, seed, "gcforest_cs", scanner=scan, **changes)
-
-
 LEARNERS: dict[str, Callable[..., Fitted]] = {
     learner.__name__: learner
     for learner in (
@@ -335,8 +315,6 @@ LEARNERS: dict[str, Callable[..., Fitted]] = {
         fraud_network,
         fraud_boosting,
         fraud_cascade,
-        scanned_cascade,
-        screened_scan,
     )
 }
 

@@ -179,9 +179,9 @@ CPU seconds and memory of a fit:
 
 Settings, each chosen by the error on the validation rows of the split; the model is not fitted
 again on them. RF: scikit-learn's, 500 trees; columns per split from 1, √F/2, √F, 2√F, F. RCF and
-RF+SVM: 100 trees; depth from 2, 4 and columns per split from √F, F, by trials with 20 trees; γ from
-0.00001 to 0.01; C by cross-validation on the training rows. The paper's grid is larger: depths 2 to
-8, 100 to 900 trees. One SVM: degree from 1 to 9 and C from 0.001 to 100."""
+RF+SVM: 100 trees; depth from 2, 3, 5 and columns per split as for RF, by trials with 20 trees; γ
+from 0.00001 to 0.01; C by cross-validation on the training rows. The paper's grid is larger: depths
+2 to 8, 100 to 900 trees. One SVM: degree from 1 to 9 and C from 0.001 to 100."""
 
 
 def _rcf_summary(found: ResultIndex) -> str:
@@ -247,7 +247,8 @@ gcForest-CS; the points are the difference of their accuracies.
 
 Settings, as in the paper: without scanning 1 + 1 forests, 3 folds, w = 20, 50 or 100 trees in the
 first layer, gcForest also with 500; a = 1/10 or 1/3 by the accuracy of the first layer. With
-scanning 4 + 4 forests of 100 trees, 3 folds, a = 1/20. "Per layer" is the papers' way: new folds in
+scanning 4 + 4 forests of 100 trees, 3 folds, a = 1/20; small windows are a sixteenth of the pixels,
+and growth is that of "per layer". "Per layer" is the papers' way: new folds in
 every layer, growth by accuracy; "nested" scores layers on rows that none of them has seen. Later
 layers of gcForest-CS have at most half as many trees more than the first (`tree_growth=0.5`). The
 paper's rule, trees in proportion to the rows that left, would use up what screening saves."""
@@ -259,8 +260,8 @@ def _without_screening(name: str) -> str:
         for way in WAYS:
             if name == f"gcForest-CS, w = {trees}, {way}":
                 return f"gcForest, {trees} trees, {way}"
-    if name == "gcForest-CS, a tenth of the windows":
-        return "gcForest, a tenth of the windows"
+    if name == "gcForest-CS, a tenth of the small windows":
+        return "gcForest, a tenth of the small windows"
     return ""
 
 

@@ -194,7 +194,7 @@ def _rcf(title: str, folder: str, *figures: tuple[float, float]) -> DataSet:
     return DataSet(title, folder, "at random", 5, errors, deviations)
 
 
-_COMPOSITE = {"trees": 100, "trial_trees": 20, "depths": [2, 4]}
+_COMPOSITE = {"trees": 100, "trial_trees": 20, "depths": [2, 3, 5]}
 RCF = Table(
     "rcf",
     "Random Composite Forests",
@@ -237,7 +237,6 @@ WAYS = {
     "per layer": {"resampling": "per_layer", "scoring": "accuracy"},
     "nested": {"resampling": "nested", "scoring": "log_loss"},
 }
-SAMPLED = {"windows": "auto", "sample": 0.1}
 
 
 def _screening_methods() -> Iterator[Method]:
@@ -253,30 +252,19 @@ def _screening_methods() -> Iterator[Method]:
 
 
 _UNSCANNED = tuple(method.name for method in _screening_methods())
+
+
+def _scanned(name: str, preset: str, scan: dict[str, Any]) -> Method:
+    """Return gcForest or gcForest-CS with scanning: 4 + 4 forests of 100 trees, 3 folds."""
+    settings = {"preset": preset, "learners": _forests(100, 4), "cv": 3, "scan": scan}
+    return Method(name, "cascade", {**settings, **WAYS["per layer"]}, needs="MultiGrainedScanner")
+
+
+_TENTH = {"windows": "fine", "sample": 0.1}
 _SCANNED = (
-    Method(
-        "gcForest, all windows of three sizes",
-        "scanned_cascade",
-        {
-            "preset": "gcforest",
-            "learners": _forests(100, 4),
-            "cv": 3,
-            "scanner": {"windows": "auto"},
-        },
-        needs="MultiGrainedScanner",
-    ),
-    Method(
-        "gcForest, a tenth of the windows",
-        "scanned_cascade",
-        {"preset": "gcforest", "learners": _forests(100, 4), "cv": 3, "scanner": SAMPLED},
-        needs="MultiGrainedScanner",
-    ),
-    Method(
-        "gcForest-CS, a tenth of the windows",
-        "screened_scan",
-        {"learners": _forests(100, 4), "cv": 3, "error_share": 0.05, "scanner": SAMPLED},
-        needs="MultiGrainedScanner",
-    ),
+    _scanned("gcForest, all windows of three sizes", "gcforest", {"windows": "auto"}),
+    _scanned("gcForest, a tenth of the small windows", "gcforest", _TENTH),
+    _scanned("gcForest-CS, a tenth of the small windows", "gcforest_cs", _TENTH),
 )
 SCREENING = Table(
     "cs",
@@ -333,9 +321,9 @@ FRAUD = Table(
 # --- multi-grained scanning ---
 
 
-def _scanning(name: str, scanner: dict[str, Any]) -> Method:
-    settings = {"preset": "default", "scanner": scanner}
-    return Method(name, "scanned_cascade", settings, needs="MultiGrainedScanner")
+def _scanning(name: str, scan: dict[str, Any]) -> Method:
+    settings = {"preset": "default", "scan": scan}
+    return Method(name, "cascade", settings, needs="MultiGrainedScanner")
 
 
 _FACES = ("without scanning", "20 windows of each size")
@@ -361,7 +349,7 @@ SCANNING = Table(
     (
         Method("without scanning", "cascade", {"preset": "default"}),
         _scanning("all windows", {"windows": "auto"}),
-        _scanning("a tenth of the windows", SAMPLED),
+        _scanning("a tenth of the windows", {"windows": "auto", "sample": 0.1}),
         _scanning("20 windows of each size", {"windows": "auto", "sample": 20}),
     ),
 )
