@@ -26,6 +26,7 @@ from .tables import (
     SCANNING,
     SCREENING,
     STARTING_TREES,
+    TABLES,
     WAYS,
     DataSet,
     Table,
@@ -62,8 +63,15 @@ class ResultIndex:
         found = [self.of(table, data, method.name) for method in table.methods_of(data)]
         return max(found, key=len)
 
-    def __len__(self) -> int:
-        return sum(len(results) for results in self._by_key.values())
+    def all_of(self, table: Table) -> list[Result]:
+        """Return all results of a table."""
+        keys = [key for key in self._by_key if key[0] == table.name]
+        return [result for key in keys for result in self._by_key[key]]
+
+    def sources(self) -> list[str]:
+        """Return the hashes of the library's sources that were measured."""
+        found = (result["sources"] for each in self._by_key.values() for result in each)
+        return sorted(set(found))
 
 
 def write_page(results: Iterable[Result], file: Path = PAGE) -> None:
@@ -75,7 +83,7 @@ def page_text(results: Iterable[Result]) -> str:
     """Return the page; what has no result is shown as not run."""
     found = ResultIndex(results)
     sections = (
-        _introduction(),
+        _introduction(found),
         _mddf_section(found),
         _rcf_section(found),
         _screening_section(found),
@@ -89,7 +97,7 @@ def page_text(results: Iterable[Result]) -> str:
 # --- the sections ---
 
 
-def _introduction() -> str:
+def _introduction(found: ResultIndex) -> str:
     versions = [f"{name} {version(name)}" for name in ("scikit-learn", "lightgbm")]
     return f"""# The papers' tables, measured here
 
@@ -106,7 +114,22 @@ it was. The data sets are read from `$SYLVA_DATA`, else from `../shared/data`. A
 - **CPU** is the time of the fit on one thread, with what was spent on choosing settings. **Memory**
   is the peak of the process during the fit, libraries (about 300 MB) and data included.
 - Peers: {" and ".join(versions)}. Tree methods see categories as codes; MLP, logistic regression
-  and SVM see them one-hot, and numbers standardised."""
+  and SVM see them one-hot, and numbers standardised.
+- {_total_cost(found)}"""
+
+
+def _total_cost(found: ResultIndex) -> str:
+    """Return how many fits there are, what they took, and the library that was measured."""
+    hours = []
+    for table in TABLES.values():
+        runs = found.all_of(table)
+        cpu = sum(run["cpu"] + run["predict_cpu"] for run in runs) / 3600
+        hours.append(f"{table.name} {len(runs)} fits, {cpu:.1f} h")
+    sources = ", ".join(f"`{digest}`" for digest in found.sources())
+    return (
+        f"CPU of all fits: {'; '.join(hours)}. A hash of the sources of `deepforest` is saved with "
+        f"each result; here: {sources or 'none'}."
+    )
 
 
 def _mddf_section(found: ResultIndex) -> str:

@@ -188,8 +188,14 @@ def result(table: object, title: str, method: str, seed: int, accuracy: float) -
         for data_set, each, job in jobs_of(table)  # type: ignore[arg-type]
         if (data_set.title, each.name, job["seed"]) == (title, method, seed)
     )
-    figures = {"cpu": 10.0 + seed, "mb": 400, "rows": [60, 20, 20], "chosen": {}}
-    return {"job": job, "scores": {"accuracy": accuracy}, **figures}
+    figures = {
+        "cpu": 10.0 + seed,
+        "predict_cpu": 0.0,
+        "mb": 400,
+        "rows": [60, 20, 20],
+        "chosen": {},
+    }
+    return {"job": job, "sources": "abc", "scores": {"accuracy": accuracy}, **figures}
 
 
 def line_of(text: str, start: str) -> list[str]:
@@ -207,6 +213,7 @@ def test_the_page_has_our_figures_beside_the_papers() -> None:
     assert ours[2] == "not run"
     assert line_of(text, "letter | CPU, s")[6] == "11.0"
     assert "HAR: not here" in text
+    assert "mddf 3 fits" in text
 
 
 def test_the_page_counts_where_rcf_reaches_the_paper_and_beats_a_forest() -> None:
