@@ -8,6 +8,7 @@ The estimators
   (``cascade``)
 - ``MarginForestClassifier``     mdDF, the margin distribution deep forest (``margin_forest``)
 - ``ScreenedForestClassifier``   gcForest-CS, confidence screening (``screening``)
+- ``CompositeForestClassifier``  Random Composite Forests: an SVM in every leaf (``composite``)
 - ``HistForestClassifier``, ``HistForestRegressor``  one forest alone (``forest``)
 - ``MultiGrainedScanner``        class vectors of windows of sequences and images (``scanning``)
 - ``MartSelector``               feature selection by boosted trees (``selection``)
@@ -38,6 +39,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ._fit_jobs import FitCancelled, FitEvent, FolderCheckpointer
     from .cascade import CascadeForestClassifier, CascadeForestRegressor
+    from .composite import CompositeForestClassifier
     from .forest import HistForestClassifier, HistForestRegressor
     from .importance import PermutationImportance, permutation_importance
     from .margin_forest import MarginForestClassifier
@@ -52,6 +54,7 @@ __all__ = [
     "BrokenModel",
     "CascadeForestClassifier",
     "CascadeForestRegressor",
+    "CompositeForestClassifier",
     "FitCancelled",
     "FitEvent",
     "FolderCheckpointer",
@@ -71,6 +74,7 @@ _HOME = {
     "BrokenModel": "persistence",
     "CascadeForestClassifier": "cascade",
     "CascadeForestRegressor": "cascade",
+    "CompositeForestClassifier": "composite",
     "FitCancelled": "_fit_jobs",
     "FitEvent": "_fit_jobs",
     "FolderCheckpointer": "_fit_jobs",

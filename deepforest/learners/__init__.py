@@ -5,6 +5,7 @@ A new kind is a subclass of ``Learner`` that is listed in ``LEARNERS``.
 - ``base``     the interface of a learner
 - ``forests``  random, completely random, extra-trees
 - ``mart``     boosted trees by LightGBM
+- ``composite``  composite forests, with an SVM in every leaf
 - ``scikit``   any scikit-learn estimator
 - ``make_learners``, ``make_learner``  learners from kinds, params as a mapping, ``Learner``
   objects or scikit-learn estimators
@@ -17,6 +18,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from .base import Fit, FitSlice, Fitted, Learner, Target
+from .composite import CompositeForest, FittedComposite
 from .forests import (
     FORESTS,
     CompletelyRandomForest,
@@ -28,15 +30,18 @@ from .forests import (
 from .mart import FittedMart, Mart
 from .sklearn_estimator import FittedScikit, Scikit
 
-LEARNERS: dict[str, type[Learner]] = {learner.kind: learner for learner in (*FORESTS, Mart, Scikit)}
+LEARNERS: dict[str, type[Learner]] = {
+    learner.kind: learner for learner in (*FORESTS, Mart, CompositeForest, Scikit)
+}
 FITTED: dict[str, type[Fitted]] = {
-    fitted.kind: fitted for fitted in (FittedForest, FittedMart, FittedScikit)
+    fitted.kind: fitted for fitted in (FittedForest, FittedMart, FittedComposite, FittedScikit)
 }
 
 __all__ = [
     "FITTED",
     "LEARNERS",
     "CompletelyRandomForest",
+    "CompositeForest",
     "ExtraTrees",
     "Fit",
     "FitSlice",
