@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,8 @@ from .tables import (
 
 PAGE = ROOT / "docs" / "results.md"
 NOT_RUN = "not run"
+SAVING_GOAL = 3.0
+ACCURACY_LOSS = 0.3
 PAPER_TEST_ROWS, PAPER_TEST_FRAUDS = 52_489_529, 66_221
 
 
@@ -152,6 +154,8 @@ is the library's default cascade, which the paper does not have.
 
 {_markdown(["data, rows, seeds", "", *methods], accuracy)}
 
+{_mddf_summary(found)}
+
 CPU seconds and memory of a fit:
 
 {_markdown(["data", "", *methods], _cost_lines(found, MDDF, methods))}
@@ -164,6 +168,36 @@ rows, then fitted on all of them; the paper has 2,000 trees of XGBoost. gcForest
 are chosen among the paper's values by trials on training rows.
 
 {_remarks(MDDF)}"""
+
+
+def _mddf_summary(found: ResultIndex) -> str:
+    """Return how mdDF compares with the paper and with boosting, data set by data set."""
+    lines = []
+    for data in MDDF.sets:
+        lines += _mddf_comparison(found, data)
+    return "\n".join(lines) or "mdDF was not run."
+
+
+def _mddf_comparison(found: ResultIndex, data: DataSet) -> list[str]:
+    """Return one line of differences in points; nothing without results."""
+    accuracy = {
+        method.name: statistics.mean(found.scores(MDDF, data, method.name))
+        for method in MDDF.methods
+        if found.of(MDDF, data, method.name)
+    }
+    if not {"mdDF", "gcForest", "LightGBM", "default"} <= accuracy.keys():
+        return []
+    share = accuracy["mdDF"] / 100
+    error = 100 * math.sqrt(share * (1 - share) / found.of(MDDF, data, "mdDF")[0]["rows"][-1])
+    of_paper = f"less the paper's {accuracy['mdDF'] - data.paper['mdDF']:+.2f}, "
+    if not data.is_papers_data:
+        of_paper = ""
+    return [
+        f"- {data.title}: mdDF {of_paper}less our gcForest "
+        f"{accuracy['mdDF'] - accuracy['gcForest']:+.2f}; default less LightGBM "
+        f"{accuracy['default'] - accuracy['LightGBM']:+.2f} (standard error of the test rows: "
+        f"{error:.2f})"
+    ]
 
 
 def _rcf_section(found: ResultIndex) -> str:
@@ -231,12 +265,7 @@ def _errors(found: ResultIndex, data: DataSet, method: str) -> list[float]:
 
 def _rcf_less_rf(found: ResultIndex, data: DataSet) -> list[float]:
     """Return the difference of the errors of each split that both methods have."""
-    forest = {each["job"]["seed"]: each["scores"]["accuracy"] for each in found.of(RCF, data, "RF")}
-    return [
-        forest[each["job"]["seed"]] - each["scores"]["accuracy"]
-        for each in found.of(RCF, data, "RCF")
-        if each["job"]["seed"] in forest
-    ]
+    return _differences(found.of(RCF, data, "RF"), found.of(RCF, data, "RCF"))
 
 
 def _screening_section(found: ResultIndex) -> str:
@@ -268,6 +297,8 @@ gcForest-CS; the points are the difference of their accuracies.
 
 {_markdown(head, lines)}
 
+{_screening_summary(found)}
+
 Settings, as in the paper: without scanning 1 + 1 forests, 3 folds, w = 20, 50 or 100 trees in the
 first layer, gcForest also with 500; a = 1/10 or 1/3 by the accuracy of the first layer. With
 scanning 4 + 4 forests of 100 trees, 3 folds, a = 1/20; small windows are a sixteenth of the pixels,
@@ -275,6 +306,31 @@ and growth is that of "per layer". "Per layer" is the papers' way: new folds in
 every layer, growth by accuracy; "nested" scores layers on rows that none of them has seen. Later
 layers of gcForest-CS have at most half as many trees more than the first (`tree_growth=0.5`). The
 paper's rule, trees in proportion to the rows that left, would use up what screening saves."""
+
+
+def _screening_summary(found: ResultIndex) -> str:
+    """Return the most that screening saves on each data set without losing accuracy."""
+    sentences = []
+    for data in SCREENING.sets:
+        savings = dict(_savings(found, data))
+        if not savings:
+            continue
+        method = max(savings, key=lambda name: savings[name])
+        sentences.append(
+            f"On {data.title} screening saves most with {method}: {savings[method]:.2f} ×"
+            f" ({'reached' if savings[method] >= SAVING_GOAL else 'missed'})."
+        )
+    goal = f"Our goal is {SAVING_GOAL:g} × less CPU at no more than {ACCURACY_LOSS:g} points less."
+    return " ".join([goal, *sentences])
+
+
+def _savings(found: ResultIndex, data: DataSet) -> Iterator[tuple[str, float]]:
+    """Yield the CPU ratio of each method with screening that loses little accuracy."""
+    for method in SCREENING.methods_of(data):
+        own = found.of(SCREENING, data, method.name)
+        peer = found.of(SCREENING, data, _without_screening(method.name))
+        if own and peer and _mean(_differences(own, peer)) >= -ACCURACY_LOSS:
+            yield method.name, _cpu_ratio(own, peer)
 
 
 def _without_screening(name: str) -> str:
@@ -438,18 +494,28 @@ def _ratio(own: Sequence[Result], peer: Sequence[Result]) -> str:
     """Return how many times the CPU of ``own`` the ``peer`` takes."""
     if not own or not peer:
         return ""
-    ratio = _mean([run["cpu"] for run in peer]) / _mean([run["cpu"] for run in own])
-    return f"{ratio:.2f} ×"
+    return f"{_cpu_ratio(own, peer):.2f} ×"
+
+
+def _cpu_ratio(own: Sequence[Result], peer: Sequence[Result]) -> float:
+    return _mean([run["cpu"] for run in peer]) / _mean([run["cpu"] for run in own])
 
 
 def _points(own: Sequence[Result], peer: Sequence[Result]) -> str:
     """Return the difference of the accuracies of two methods, seed by seed."""
     if not own or not peer:
         return ""
-    pairs = zip(own, peer, strict=False)
-    return _mean_sd(
-        [a["scores"]["accuracy"] - b["scores"]["accuracy"] for a, b in pairs], signed=True
-    )
+    return _mean_sd(_differences(own, peer), signed=True)
+
+
+def _differences(own: Sequence[Result], peer: Sequence[Result]) -> list[float]:
+    """Return the difference of the accuracies, for each seed that both have."""
+    of_peer = {run["job"]["seed"]: run["scores"]["accuracy"] for run in peer}
+    return [
+        run["scores"]["accuracy"] - of_peer[run["job"]["seed"]]
+        for run in own
+        if run["job"]["seed"] in of_peer
+    ]
 
 
 def _rows_by_layer(runs: Sequence[Result]) -> str:
