@@ -16,7 +16,15 @@ from benchmarks.papers import data, results
 from benchmarks.papers.jobs import measure as measure_job
 from benchmarks.papers.page import page_text
 from benchmarks.papers.results import Measured
-from benchmarks.papers.tables import MDDF, RCF, TABLES, jobs_of
+from benchmarks.papers.tables import (
+    FRAUD,
+    FRAUD_METRICS,
+    MDDF,
+    RCF,
+    SCREENING,
+    TABLES,
+    jobs_of,
+)
 
 
 @pytest.fixture
@@ -225,6 +233,24 @@ def test_the_page_counts_where_rcf_reaches_the_paper_and_beats_a_forest() -> Non
     text = page_text(found)
     assert "standard deviation on 1 of 2 data sets, and at most that of RF on 0." in text
     assert line_of(text, "iris, 60")[-2:] == ["-3.30", "+6.00 ± 0.00"]
+
+
+def test_the_page_says_whether_screening_saves_enough() -> None:
+    plain = result(SCREENING, "letter", "gcForest, 50 trees, per layer", 0, 97.0)
+    screened = result(SCREENING, "letter", "gcForest-CS, w = 50, per layer", 0, 96.8)
+    faster = {**screened, "cpu": 2.5}
+    less_accurate = {**faster, "scores": {"accuracy": 96.0}}
+    assert "w = 50, per layer: 4.00 × (reached)" in page_text([plain, faster])
+    assert "w = 50, per layer: 1.00 × (missed)" in page_text([plain, screened])
+    assert "On letter screening saves" not in page_text([plain, less_accurate])
+
+
+def test_the_page_shows_the_highest_possible_recall() -> None:
+    run = result(FRAUD, "KDD99 R2L and U2R", "MART", 0, 0.0)
+    scores = {**dict.fromkeys(FRAUD_METRICS, 0.5), "frauds": 250.0}
+    text = page_text([{**run, "scores": scores, "rows": [90_000, 10_000, 50_000]}])
+    assert line_of(text, " | at most")[-5:-2] == ["0.0200", "0.2000", "1.0000"]
+    assert line_of(text, "MART | ours")[2:5] == ["0.5000", "0.5000", "0.5000"]
 
 
 def test_every_job_has_a_file_of_its_own(tmp_path: Path) -> None:
