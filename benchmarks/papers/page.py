@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import statistics
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -115,9 +116,9 @@ it was. The data sets are read from `$SYLVA_DATA`, else from `../shared/data`. A
 - **Settings** are chosen on training or validation rows only; each section says which.
 - **CPU** is the time of the fit on one thread, with what was spent on choosing settings. **Memory**
   is the peak of the process during the fit, libraries (about 300 MB) and data included.
-- Peers: {" and ".join(versions)}. Tree methods see categories as codes; MLP, logistic regression
-  and SVM see them one-hot, and numbers standardised.
-- {_total_cost(found)}"""
+- Peers: {" and ".join(versions)}. Tree methods see categories as codes;
+  MLP, logistic regression and SVM see them one-hot, and numbers standardised.
+{_wrapped("- " + _total_cost(found))}"""
 
 
 def _total_cost(found: ResultIndex) -> str:
@@ -174,7 +175,7 @@ def _mddf_summary(found: ResultIndex) -> str:
     """Return how mdDF compares with the paper and with boosting, data set by data set."""
     lines = []
     for data in MDDF.sets:
-        lines += _mddf_comparison(found, data)
+        lines += map(_wrapped, _mddf_comparison(found, data))
     return "\n".join(lines) or "mdDF was not run."
 
 
@@ -196,7 +197,7 @@ def _mddf_comparison(found: ResultIndex, data: DataSet) -> list[str]:
         f"- {data.title}: mdDF {of_paper}less our gcForest "
         f"{accuracy['mdDF'] - accuracy['gcForest']:+.2f}; default less LightGBM "
         f"{accuracy['default'] - accuracy['LightGBM']:+.2f} (standard error of the test rows: "
-        f"{error:.2f})"
+        f"{error:.2f})."
     ]
 
 
@@ -228,7 +229,7 @@ SVM, without trees, is not in the paper.
 
 {_markdown(head, lines)}
 
-{_rcf_summary(found)}
+{_wrapped(_rcf_summary(found))}
 
 CPU seconds and memory of a fit:
 
@@ -290,14 +291,14 @@ def _screening_section(found: ResultIndex) -> str:
     head += ["CPU of gcForest / own", "points more", "memory, MB", "rows in each layer, seed 0"]
     return f"""## gcForest-CS (Pang, Ting, Zhao and Zhou, ICDM 2018, section V)
 
-The text of the paper that we have ends before its result tables, so there are no figures of the
-paper here. What it claims: the accuracy of gcForest at a fraction of time and memory. The ratio is
+The text of the paper that we have ends before its result tables, so its figures are missing here.
+What it claims: the accuracy of gcForest at a fraction of time and memory. The ratio is
 the CPU of gcForest with the same number of starting trees and the same windows, divided by that of
 gcForest-CS; the points are the difference of their accuracies.
 
 {_markdown(head, lines)}
 
-{_screening_summary(found)}
+{_wrapped(_screening_summary(found))}
 
 Settings, as in the paper: without scanning 1 + 1 forests, 3 folds, w = 20, 50 or 100 trees in the
 first layer, gcForest also with 500; a = 1/10 or 1/3 by the accuracy of the first layer. With
@@ -457,6 +458,12 @@ def _rows_and_seeds(found: ResultIndex, table: Table, data: DataSet) -> str:
 def _remarks(table: Table) -> str:
     remarks = [f"- {data.title}: {data.remark}." for data in table.sets if data.remark]
     return "\n".join(remarks)
+
+
+def _wrapped(text: str) -> str:
+    """Return text in lines of at most 100 characters; those of a list item are indented."""
+    indent = "  " if text.startswith("- ") else ""
+    return textwrap.fill(text, 100, subsequent_indent=indent, break_on_hyphens=False)
 
 
 def _mean(values: Sequence[float]) -> float:
