@@ -275,26 +275,32 @@ def _screening_section(found: ResultIndex) -> str:
         for method in SCREENING.methods_of(data):
             own = found.of(SCREENING, data, method.name)
             peer = found.of(SCREENING, data, _without_screening(method.name))
+            papers_peer = found.of(SCREENING, data, _papers_gcforest(method.name))
             lines.append(
                 [
                     f"{data.title}, {_rows_and_seeds(found, SCREENING, data)}",
                     method.name,
                     _mean_sd(found.scores(SCREENING, data, method.name)),
                     _cpu(own),
+                    _megabytes(own),
                     _ratio(own, peer),
                     _points(own, peer),
-                    _megabytes(own),
+                    _ratio(own, papers_peer),
+                    _points(own, papers_peer),
                     _rows_by_layer(own),
                 ]
             )
-    head = ["data, rows, seeds", "method", "accuracy, %", "CPU, s"]
-    head += ["CPU of gcForest / own", "points more", "memory, MB", "rows in each layer, seed 0"]
+    head = ["data, rows, seeds", "method", "accuracy, %", "CPU, s", "memory, MB"]
+    head += ["equal start: CPU saved", "points more", "the paper's gcForest: CPU saved"]
+    head += ["points more", "rows in each layer, seed 0"]
     return f"""## gcForest-CS (Pang, Ting, Zhao and Zhou, ICDM 2018, section V)
 
 The text of the paper that we have ends before its result tables, so its figures are missing here.
-What it claims: the accuracy of gcForest at a fraction of time and memory. The ratio is
-the CPU of gcForest with the same number of starting trees and the same windows, divided by that of
-gcForest-CS; the points are the difference of their accuracies.
+What it claims: the accuracy of gcForest at a fraction of time and memory. "CPU saved" is the CPU of
+gcForest divided by that of gcForest-CS, and the points are the difference of their accuracies. At an
+equal start gcForest has the trees and windows that gcForest-CS starts with; the paper's gcForest has
+500 trees or, with scanning, all windows of three sizes. Both see all rows in the first layer, and
+gcForest stops after two to four layers, so at an equal start screening cannot save more than that.
 
 {_markdown(head, lines)}
 
@@ -321,7 +327,10 @@ def _screening_summary(found: ResultIndex) -> str:
             f"On {data.title} screening saves most with {method}: {savings[method]:.2f} ×"
             f" ({'reached' if savings[method] >= SAVING_GOAL else 'missed'})."
         )
-    goal = f"Our goal is {SAVING_GOAL:g} × less CPU at no more than {ACCURACY_LOSS:g} points less."
+    goal = (
+        f"Our goal is {SAVING_GOAL:g} × less CPU at an equal start and no more than "
+        f"{ACCURACY_LOSS:g} points less."
+    )
     return " ".join([goal, *sentences])
 
 
@@ -342,6 +351,16 @@ def _without_screening(name: str) -> str:
                 return f"gcForest, {trees} trees, {way}"
     if name == "gcForest-CS, a tenth of the small windows":
         return "gcForest, a tenth of the small windows"
+    return ""
+
+
+def _papers_gcforest(name: str) -> str:
+    """Return the gcForest that the paper compares gcForest-CS with; an unknown name for others."""
+    for way in WAYS:
+        if name.startswith("gcForest-CS") and name.endswith(way):
+            return f"gcForest, 500 trees, {way}"
+    if name == "gcForest-CS, a tenth of the small windows":
+        return "gcForest, all windows of three sizes"
     return ""
 
 
