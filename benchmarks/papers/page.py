@@ -173,7 +173,7 @@ are chosen among the paper's values by trials on training rows.
 
 def _mddf_summary(found: ResultIndex) -> str:
     """Return how mdDF compares with the paper and with boosting, data set by data set."""
-    lines = []
+    lines: list[str] = []
     for data in MDDF.sets:
         lines += map(_wrapped, _mddf_comparison(found, data))
     return "\n".join(lines) or "mdDF was not run."
@@ -292,15 +292,15 @@ def _screening_section(found: ResultIndex) -> str:
             )
     head = ["data, rows, seeds", "method", "accuracy, %", "CPU, s", "memory, MB"]
     head += ["equal start: CPU saved", "points more", "the paper's gcForest: CPU saved"]
-    head += ["points more", "rows in each layer, seed 0"]
+    head += ["points more", "layers of seed 0, and rows in each"]
     return f"""## gcForest-CS (Pang, Ting, Zhao and Zhou, ICDM 2018, section V)
 
 The text of the paper that we have ends before its result tables, so its figures are missing here.
 What it claims: the accuracy of gcForest at a fraction of time and memory. "CPU saved" is the CPU of
-gcForest divided by that of gcForest-CS, and the points are the difference of their accuracies. At an
-equal start gcForest has the trees and windows that gcForest-CS starts with; the paper's gcForest has
-500 trees or, with scanning, all windows of three sizes. Both see all rows in the first layer, and
-gcForest stops after two to four layers, so at an equal start screening cannot save more than that.
+gcForest divided by that of gcForest-CS, and the points are the difference of their accuracies. At
+an equal start gcForest has the trees and windows that gcForest-CS starts with; the paper's gcForest
+has 500 trees or, with scanning, all windows of three sizes. Both see all rows in the first layer, so
+at an equal start screening cannot save more than the number of layers of gcForest.
 
 {_markdown(head, lines)}
 
@@ -545,9 +545,12 @@ def _differences(own: Sequence[Result], peer: Sequence[Result]) -> list[float]:
 
 
 def _rows_by_layer(runs: Sequence[Result]) -> str:
-    if not runs or "rows_in" not in runs[0]["chosen"]:
+    """Return how many layers the first seed kept, and with screening the rows of all it grew."""
+    if not runs or "layers" not in runs[0]["chosen"]:
         return ""
-    return ", ".join(f"{rows:,}" for rows in runs[0]["chosen"]["rows_in"])
+    chosen = runs[0]["chosen"]
+    rows = ", ".join(f"{rows:,}" for rows in chosen.get("rows_in", []))
+    return f"{chosen['layers']}: {rows}" if rows else f"{chosen['layers']}"
 
 
 def _markdown(head: Sequence[str], lines: Iterable[Sequence[Any]]) -> str:
