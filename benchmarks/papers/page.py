@@ -299,8 +299,9 @@ The text of the paper that we have ends before its result tables, so its figures
 What it claims: the accuracy of gcForest at a fraction of time and memory. "CPU saved" is the CPU of
 gcForest divided by that of gcForest-CS, and the points are the difference of their accuracies. At
 an equal start gcForest has the trees and windows that gcForest-CS starts with; the paper's gcForest
-has 500 trees or, with scanning, all windows of three sizes. Both see all rows in the first layer, so
-at an equal start screening cannot save more than the number of layers of gcForest.
+has 500 trees or, with scanning, all windows of three sizes. Both see all rows in the first layer;
+at an equal start screening can save at most a factor of the number of layers that gcForest grows,
+and it grows one layer more than it keeps.
 
 {_markdown(head, lines)}
 
