@@ -401,8 +401,8 @@ distinct rows of the training file, equal features in the same part.
 "At most" is the recall if every checked row were fraud: with more frauds than checked rows it is
 below 1. By the counts in the paper's own table 1 ({PAPER_TEST_FRAUDS:,} frauds among
 {PAPER_TEST_ROWS:,} test rows) the recall at 1/10,000 cannot be above {paper_limit:.3f}, but its
-tables 3 and 5 show 0.32 to 0.49. Its rates must refer to more rows than the test rows; which ones,
-it does not say.
+tables 3 and 5 show 0.32 to 0.49. Its rates seem to refer to more rows than the test rows; the paper
+does not say which.
 
 Settings. A tenth of the training rows are validation rows: the models do not learn them. F1 has
 the threshold that is best on them. The weight of fraud (1, √ratio or the ratio of the classes) is
