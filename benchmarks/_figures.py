@@ -3,6 +3,7 @@
 - ``Figure``          a figure with its target, as a line
 - ``seconds``, ``median_seconds``, ``cost``  the time that an action takes
 - ``run_module``      runs a module of this checkout in its own process
+- ``run_job``         the same for one job of a long measurement
 - ``Results``         saved results of long measurements, each from its own process
 - ``process_tree``    the processes that a process has started
 - ``peak_megabytes``  the most memory that a process has held
@@ -83,7 +84,7 @@ class Results:
     def __init__(self, module: str, workers: int = 1) -> None:
         self.module = module
         self.workers = workers
-        self.folder = ROOT / "artifacts" / "figures" / f"{module}-{_digest('deepforest')}"
+        self.folder = ROOT / "artifacts" / "figures" / f"{module}-{source_digest('deepforest')}"
 
     def measure(self, jobs: Iterable[Mapping[str, Any]]) -> list[Any]:
         """Return the results of jobs, in their order; ``workers`` of them run at once."""
@@ -96,22 +97,35 @@ class Results:
         file = self.folder / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
         if file.is_file():
             return json.loads(file.read_text())["result"]
-        command = [sys.executable, "-m", self.module, text]
-        environment = {**os.environ, **ONE_THREAD}
-        run = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment)
-        if run.returncode:
-            raise RuntimeError(f"the job {text} failed:\n{run.stderr[-2000:]}")
-        result = json.loads(run.stdout.splitlines()[-1])
+        result = run_job(self.module, text)
         # What could not be measured is not saved: the reason may be gone the next time.
         if "reason" not in result:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            unfinished = file.with_suffix(".unfinished")
-            unfinished.write_text(json.dumps({"job": job, "result": result}))
-            unfinished.replace(file)
+            write_whole(file, json.dumps({"job": job, "result": result}))
         return result
 
 
-def _digest(package: str) -> str:
+def run_job(module: str, text: str) -> Any:
+    """Return what ``python -m MODULE JOB`` prints last, as JSON; it has one thread.
+
+    Raise ``RuntimeError`` if the process fails.
+    """
+    command = [sys.executable, "-m", module, text]
+    environment = {**os.environ, **ONE_THREAD}
+    run = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment)
+    if run.returncode:
+        raise RuntimeError(f"the job {text} failed:\n{run.stderr[-2000:]}")
+    return json.loads(run.stdout.splitlines()[-1])
+
+
+def write_whole(file: Path, text: str) -> None:
+    """Write a file that exists only when it is complete."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = file.with_suffix(".unfinished")
+    unfinished.write_text(text, encoding="utf-8")
+    unfinished.replace(file)
+
+
+def source_digest(package: str) -> str:
     """Return a hash of the sources of a package of this checkout."""
     content = hashlib.sha256()
     for file in sorted((ROOT / package).rglob("*.py")):

@@ -61,7 +61,7 @@ def load_split(name: str, seed: int) -> Split:
         raise NoData(f"no {name} in {data_folder()} (set SYLVA_DATA)")
     # Codes of categories and classes must be the same in both parts, so they are joined first.
     table = pa.concat_tables(parts)
-    columns = [_numbers(table.column(name)) for name in table.column_names]
+    columns = [column_numbers(table.column(name)) for name in table.column_names]
     x = np.column_stack(columns[:-1]).astype(np.float32)
     y = np.unique(columns[-1], return_inverse=True)[1]
     if len(parts) == 2:
@@ -75,7 +75,8 @@ def load_split(name: str, seed: int) -> Split:
     return Split(x_train, y_train, x_test, y_test, official=False)
 
 
-def _numbers(column: Any) -> Array:
+def column_numbers(column: Any) -> Array:
+    """Return the numbers of an Arrow column, or the codes of its texts in alphabetical order."""
     import pyarrow as pa
 
     if (
