@@ -188,6 +188,19 @@ class NodeReopened(_NodeEvent):
     kind: Literal["reopened"] = "reopened"
 
 
+class WorkerUpdate(_Event):
+    """A worker of a cluster may run the nodes of the run, may not, or is gone."""
+
+    address: str
+    state: Literal["admitted", "refused", "lost"] = "lost"
+    threads: int = 0
+    machine: str = ""
+    why: str = ""
+    """Why it was refused."""
+    node: ClassVar[None] = None
+    kind: Literal["worker"] = "worker"
+
+
 class UnknownEvent(_Event):
     """An event that cannot be read: damaged, or of a kind that a newer version writes."""
 
@@ -209,6 +222,7 @@ KnownEvent = (
     | NodeSkipped
     | NodeStopped
     | NodeReopened
+    | WorkerUpdate
 )
 RunEvent = KnownEvent | UnknownEvent
 

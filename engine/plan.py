@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from engine.environment import environment_digest
 from engine.errors import BadInput, Bypassed
 from engine.graph import PipelineGraph
 from engine.node_types import Branch, NodeParams, NodeType, NodeTypes
@@ -189,6 +190,7 @@ def cache_key(
     ``inputs`` are content digests, ``sources`` the nodes they come from, ``fingerprint`` identifies
     what the node reads from outside, ``branches`` are those of a sweep that it evaluates. Content
     counts, not history: a node above that ran again with the same outcome changes no key below it.
+    Source code and libraries count too: another version may compute something else.
     """
     many = {port.name for port in node_type.inputs if port.many}
     content: dict[str, Any] = {
@@ -199,6 +201,7 @@ def cache_key(
         # A node with many inputs on one port may distinguish them by where they come from.
         "sources": {port: list(nodes) for port, nodes in sources.items() if port in many},
         "outside": fingerprint,
+        "environment": environment_digest(),
     }
     # Only where there are branches: a node outside a sweep keeps the key that it has always had.
     if any(branches):

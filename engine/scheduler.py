@@ -32,6 +32,7 @@ from engine.events import (
     PartialResult,
     RunEvent,
     SubtaskUpdate,
+    WorkerUpdate,
 )
 from engine.executors import Executor, NodeTask
 from engine.plan import Plan, PlannedNode, RunOptions, cache_key
@@ -226,7 +227,7 @@ class Scheduler:
         ``NodeFinished`` and ``NodeFailed`` end a try; the other events only report progress.
         """
         match event:
-            case NodeStarted() | PartialResult():
+            case NodeStarted() | PartialResult() | WorkerUpdate():
                 self.log.append(self.run_id, event)
             case NodeProgress():
                 self._replace_progress(event)

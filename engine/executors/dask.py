@@ -14,6 +14,8 @@ stopped. So each thread of a Dask worker has a host, which runs nodes through a 
 with its preloaded libraries, limits and process groups. The kernel tells the host when its Dask
 worker dies; the host then ends its node and everything the node has started.
 
+Each worker is checked before it gets a node: ``engine.executors.admission``.
+
 Dask gives the task of a worker that died to another worker. Once a task is no longer wanted (the
 run was cancelled, or its supervisor died), Dask's scheduler drops it; ``run_node`` notices this
 and ends the node.
@@ -26,10 +28,12 @@ import importlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, replace
@@ -40,9 +44,19 @@ from queue import Empty, SimpleQueue
 from typing import Any
 from uuid import uuid4
 
+from engine.environment import environment, plugin_versions
 from engine.errors import SylvaError
-from engine.events import Failure, NodeFailed, NodeFinished, NodeStarted, RunEvent, event_from_dict
+from engine.events import (
+    Failure,
+    NodeFailed,
+    NodeFinished,
+    NodeStarted,
+    RunEvent,
+    WorkerUpdate,
+    event_from_dict,
+)
 from engine.executors import NodeTask
+from engine.executors.admission import WorkerCheck, make_plugin, prepare_token
 from engine.executors.local import GRACE_SECONDS, LocalExecutor
 from engine.node_types import load_catalog
 from engine.processes import die_with_parent, usable_memory, wait_passively
@@ -53,16 +67,18 @@ STOP_SECONDS = 2.0
 CHECK_SECONDS = 0.2
 """How often a Dask task checks whether it is still wanted."""
 COUNT_SECONDS = 1.0
-"""How often the workers are counted."""
+"""How often the Dask scheduler is asked which workers it has."""
 HOST_WAIT_SECONDS = 1.0
 PATIENCE = "SYLVA_CLUSTER_PATIENCE"
 PATIENCE_SECONDS = 60.0
-"""How long a cluster may be without workers before its nodes fail; ``PATIENCE`` overrides it."""
+"""How long a run may be without admitted workers before its nodes fail; ``PATIENCE`` overrides
+it."""
 VISIBLE_SECONDS = 90.0
 """How long a result may take to appear: a network file system caches that it was not there."""
 
 Message = dict[str, Any]
-"""From a Dask task: its ``key``, and an ``event`` or that it ``stopped``. Empty: a wake-up."""
+"""From a Dask task: its ``key``, and an ``event`` or that it ``stopped``. From the check of a
+worker: ``checked``, what it found. Empty: a wake-up."""
 
 
 # In the supervisor
@@ -73,24 +89,31 @@ class _Running:
     """A task that was submitted and has not ended."""
 
     task: NodeTask
-    future: Any
+    upcoming: list[str]
+    future: Any = None
+    """None while the run has no worker."""
     started: bool = False
 
 
 class DaskExecutor:
-    """Runs as many nodes at once as the cluster has threads, or at most ``limit`` of them."""
+    """Runs as many nodes at once as admitted workers have threads, or at most ``limit`` of them."""
 
-    def __init__(self, address: str, limit: int | None = None) -> None:
+    def __init__(self, address: str, run_folder: Path, limit: int | None = None) -> None:
         self.address = address
         self.limit = limit
         self.running: dict[str, _Running] = {}
+        self.workers: dict[str, WorkerUpdate] = {}
+        """The workers of the cluster that have been checked, by address."""
         self.patience = float(os.environ.get(PATIENCE, PATIENCE_SECONDS))
         self._inbox: SimpleQueue[Message] = SimpleQueue()
         self._client = _connect(address)
         # Dask's scheduler drops a topic named after a client together with the client.
         self._client.subscribe_topic(self._client.id, lambda event: self._inbox.put(event[1]))
-        self._had_workers = time.monotonic()
-        self._count_threads()
+        expected = environment() | plugin_versions()
+        self._check = WorkerCheck(str(run_folder), prepare_token(run_folder), expected)
+        self._plugin = f"sylva-{run_folder.name}"
+        self._admit_workers()
+        self._had_workers = self._looked = time.monotonic()
 
     @property
     def free(self) -> int:
@@ -98,30 +121,61 @@ class DaskExecutor:
 
         Without any thread it is one: a waiting task then fails when no worker comes in time.
         """
-        threads: int = max(1, self._threads)
+        threads = max(1, sum(worker.threads for worker in self._admitted()))
         return min(threads, self.limit or threads) - len(self.running)
 
+    def _admitted(self) -> list[WorkerUpdate]:
+        """Return the workers that may run nodes."""
+        return [worker for worker in self.workers.values() if worker.state == "admitted"]
+
+    def _admit_workers(self) -> None:
+        """Let Dask check all workers, also those that join later."""
+        distributed = _distributed()
+        cloudpickle = importlib.import_module("cloudpickle")
+        modules = [sys.modules[each] for each in (WorkerCheck.__module__, environment.__module__)]
+        # The check travels with its code: a worker without Sylva must be able to run it.
+        for module in modules:
+            cloudpickle.register_pickle_by_value(module)
+        try:
+            plugin = make_plugin(self._check, self._client.id, distributed)
+            self._client.register_plugin(plugin, name=self._plugin)
+        finally:
+            for module in modules:
+                cloudpickle.unregister_pickle_by_value(module)
+
     def submit(self, task: NodeTask, upcoming: Mapping[str, None]) -> None:
-        """Hand a node to the cluster."""
+        """Hand a node to the cluster, or keep it until the first worker is admitted."""
         key = f"sylva-{task.run}-{task.node}-{task.try_number}-{uuid4().hex[:8]}"
-        arguments = (task.to_dict(), list(upcoming), self._client.id)
+        self.running[key] = running = _Running(task, list(upcoming))
+        if self._admitted():
+            self._submit(key, running)
+
+    def _submit(self, key: str, running: _Running) -> None:
+        """Make a Dask task of a node."""
+        machines = Counter(worker.machine for worker in self._admitted())
+        arguments = running.task.to_dict(), running.upcoming, self._client.id, dict(machines)
         try:
             # The scheduler of the run decides about retries, and no result may be used twice.
-            future = self._client.submit(run_node, *arguments, key=key, pure=False, retries=0)
+            running.future = self._client.submit(
+                run_node,
+                *arguments,
+                key=key,
+                pure=False,
+                retries=0,
+                resources={self._check.resource: 1},
+            )
         except Exception as error:  # the client gave up on a scheduler that went away
-            self.running[key] = _Running(task, None)
-            failed = NodeFailed(node=task.node, error=self._explain(error))
+            failed = NodeFailed(node=running.task.node, error=self._explain(error))
             self._inbox.put({"key": key, "event": failed.to_dict()})
         else:
-            self.running[key] = _Running(task, future)
-            future.add_done_callback(self._receive_outcome)
+            running.future.add_done_callback(self._receive_outcome)
 
     def wait(self, timeout: float | None) -> list[RunEvent]:
-        """Return new events of nodes; fail all nodes if the cluster has no workers any more."""
+        """Return new events of nodes and workers; fail all nodes if no worker is left for them."""
         limit = COUNT_SECONDS if timeout is None else min(timeout, COUNT_SECONDS)
         events = [event for message in self._messages(limit) for event in self._handle(message)]
-        if time.monotonic() - self._counted >= COUNT_SECONDS:
-            self._count_threads()
+        if time.monotonic() - self._looked >= COUNT_SECONDS:
+            events += self._lost_workers()
         return events + self._fail_without_workers()
 
     def wake(self) -> None:
@@ -142,6 +196,7 @@ class DaskExecutor:
     def close(self) -> None:
         """Leave the cluster, which drops all tasks that are left."""
         with contextlib.suppress(Exception):  # it may be gone, in any state
+            self._client.unregister_worker_plugin(self._plugin)
             self._client.unsubscribe_topic(self._client.id)
             self._client.close(timeout=STOP_SECONDS)
 
@@ -156,6 +211,8 @@ class DaskExecutor:
 
     def _handle(self, message: Message) -> list[RunEvent]:
         """Return the event of a message, if it has one and its task still counts."""
+        if "checked" in message:
+            return self._checked(message["checked"])
         running = self.running.get(message.get("key", ""))
         if running is None or "event" not in message:
             return []
@@ -202,28 +259,67 @@ class DaskExecutor:
         )
         return Failure("error", why)
 
-    def _count_threads(self) -> None:
-        """Ask the Dask scheduler how many threads its workers have now."""
-        self._counted = time.monotonic()
+    def _checked(self, report: Mapping[str, Any]) -> list[RunEvent]:
+        """Note that a worker was admitted or refused."""
+        why = "; ".join(report["refusals"])
+        worker = WorkerUpdate(
+            address=report["address"],
+            state="refused" if why else "admitted",
+            threads=report["threads"],
+            machine=report["machine"],
+            why=why,
+        )
+        self.workers[worker.address] = worker
+        lost = self._lost_workers()
+        if self._admitted() == [worker]:
+            self._submit_again()
+        return [*lost, worker]
+
+    def _submit_again(self) -> None:
+        """Submit all nodes, now that there is a worker.
+
+        When a worker joins, Dask looks for tasks that wait for one before the worker is admitted,
+        and not again after that.
+        """
+        waiting = list(self.running.values())
+        self._cancel_all()
+        for running in waiting:
+            self.submit(running.task, dict.fromkeys(running.upcoming))
+
+    def _lost_workers(self) -> list[RunEvent]:
+        """Ask the Dask scheduler for its workers; return and forget those that are gone."""
+        self._looked = time.monotonic()
         try:
-            self._threads = sum(self._client.nthreads(callback_timeout=STOP_SECONDS).values())
+            present = self._client.nthreads(callback_timeout=STOP_SECONDS)
         except (OSError, AttributeError):  # out of reach, or the client has given up
-            self._threads = 0
-        if self._threads:
-            self._had_workers = self._counted
+            present = {}
+        gone = [self.workers.pop(address) for address in set(self.workers) - set(present)]
+        if self._admitted():
+            self._had_workers = self._looked
+        return [worker.model_copy(update={"state": "lost"}) for worker in gone]
 
     def _fail_without_workers(self) -> list[RunEvent]:
-        """Fail all nodes if the cluster has been without workers for too long."""
+        """Fail all nodes if the run has been without admitted workers for too long."""
         waited = time.monotonic() - self._had_workers
-        if self._threads or not self.running or waited < self.patience:
+        if self._admitted() or not self.running or waited < self.patience:
             return []
         lost = [running.task.node for running in self.running.values()]
         self._cancel_all()
-        why = (
-            f"was lost: the Dask scheduler at {self.address} has had no worker "
-            f"for {self.patience:g} s; start some"
+        failure = Failure("lost", self._why_no_worker())
+        return [NodeFailed(node=node, error=failure) for node in lost]
+
+    def _why_no_worker(self) -> str:
+        """Return why no worker may run a node, and what to do."""
+        wait = f"for {self.patience:g} s"
+        refused = [f"{worker.address}: {worker.why}" for worker in self.workers.values()]
+        if not refused:
+            scheduler = f"the Dask scheduler at {self.address}"
+            return f"was lost: {scheduler} has had no worker {wait}; start some"
+        return (
+            f"was lost: no worker of the cluster at {self.address} could be used {wait}. "
+            + ". ".join(refused)
+            + ". Every worker needs the workspace under the same path and the same versions"
         )
-        return [NodeFailed(node=node, error=Failure("lost", why)) for node in lost]
 
     def _cancel_all(self) -> None:
         """Forget all tasks, and ask Dask to drop them."""
@@ -259,8 +355,13 @@ def _distributed() -> Any:
 _of_this_thread = threading.local()
 
 
-def run_node(data: dict[str, Any], upcoming: list[str], topic: str) -> dict[str, Any]:
-    """Run one node in a host process, forward its events to ``topic`` and return the last one."""
+def run_node(
+    data: dict[str, Any], upcoming: list[str], topic: str, machines: dict[str, int]
+) -> dict[str, Any]:
+    """Run one node in a host process, forward its events to ``topic`` and return the last one.
+
+    ``machines`` says how many workers of the run each machine has: they share its memory.
+    """
     worker = _distributed().get_worker()
     task, key = NodeTask.from_dict(data), worker.get_current_task()
     if not Workspace(Path(task.workspace)).run_folder(task.run).is_dir():
@@ -270,7 +371,7 @@ def run_node(data: dict[str, Any], upcoming: list[str], topic: str) -> dict[str,
         )
         return _failed(task, "error", why)
     host = _host(task.workspace)
-    host.submit(data, upcoming)
+    host.submit(data, upcoming, machines.get(socket.gethostname(), 1))
     while _is_wanted(worker, key):
         try:
             event = host.receive(CHECK_SECONDS)
@@ -334,9 +435,12 @@ class NodeHost:
         """Whether it can take a task."""
         return self._process.poll() is None
 
-    def submit(self, task: dict[str, Any], upcoming: Iterable[str]) -> None:
-        """Hand over a task. A host that has just died is noticed in ``receive``."""
-        request = {"task": task, "upcoming": list(upcoming)}
+    def submit(self, task: dict[str, Any], upcoming: Iterable[str], share: int) -> None:
+        """Hand over a task, of a machine that ``share`` workers use.
+
+        A host that has just died is noticed in ``receive``.
+        """
+        request = {"task": task, "upcoming": list(upcoming), "share": share}
         with contextlib.suppress(OSError):
             self._line.send_bytes(json.dumps(request).encode())
 
@@ -372,7 +476,7 @@ def serve(workspace: Path, dask_worker: int, line: Connection) -> None:
     try:
         while True:
             request = json.loads(line.recv_bytes())
-            task = fit_to_this_machine(NodeTask.from_dict(request["task"]))
+            task = fit_to_this_machine(NodeTask.from_dict(request["task"]), request["share"])
             for event in _events_of(executor, task, request["upcoming"]):
                 line.send_bytes(json.dumps(event.to_dict()).encode())
     except (EOFError, OSError):
@@ -396,13 +500,16 @@ def _events_of(executor: LocalExecutor, task: NodeTask, upcoming: list[str]) -> 
         yield from executor.wait(HOST_WAIT_SECONDS)
 
 
-def fit_to_this_machine(task: NodeTask) -> NodeTask:
-    """Return the task with the threads and memory of this machine, unknown to the supervisor."""
+def fit_to_this_machine(task: NodeTask, share: int) -> NodeTask:
+    """Return the task with the threads and memory of this machine, unknown to the supervisor.
+
+    ``share`` workers use the machine, each of them the same part of its memory.
+    """
     threads = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
     return replace(
         task,
         threads=max(1, int(threads)) if threads.isdigit() else 1,
-        memory_limit=min(task.memory_limit, usable_memory()),
+        memory_limit=min(task.memory_limit, usable_memory(share)),
     )
 
 
