@@ -27,6 +27,7 @@ import contextlib
 import importlib
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -62,12 +63,14 @@ from engine.node_types import load_catalog
 from engine.processes import die_with_parent, usable_memory, wait_passively
 from engine.workspace import Workspace
 
-CONNECT_SECONDS = 5.0
+CONNECT_SECONDS = 4.0
 STOP_SECONDS = 2.0
 CHECK_SECONDS = 0.2
 """How often a Dask task checks whether it is still wanted."""
 COUNT_SECONDS = 1.0
 """How often the Dask scheduler is asked which workers it has."""
+CHECKED_SECONDS = 10.0
+"""How long the check of a worker may take; after that the worker is refused."""
 HOST_WAIT_SECONDS = 1.0
 PATIENCE = "SYLVA_CLUSTER_PATIENCE"
 PATIENCE_SECONDS = 60.0
@@ -104,6 +107,8 @@ class DaskExecutor:
         self.running: dict[str, _Running] = {}
         self.workers: dict[str, WorkerUpdate] = {}
         """The workers of the cluster that have been checked, by address."""
+        self._present: dict[str, float] = {}
+        """Since when each worker of the cluster is there, by address."""
         self.patience = float(os.environ.get(PATIENCE, PATIENCE_SECONDS))
         self._inbox: SimpleQueue[Message] = SimpleQueue()
         self._client = _connect(address)
@@ -124,21 +129,26 @@ class DaskExecutor:
         threads = max(1, sum(worker.threads for worker in self._admitted()))
         return min(threads, self.limit or threads) - len(self.running)
 
+    def n_workers(self) -> int:
+        """Return how many workers the cluster has, whether they are admitted or not."""
+        return len(self._client.nthreads())
+
     def _admitted(self) -> list[WorkerUpdate]:
         """Return the workers that may run nodes."""
         return [worker for worker in self.workers.values() if worker.state == "admitted"]
 
     def _admit_workers(self) -> None:
         """Let Dask check all workers, also those that join later."""
-        distributed = _distributed()
         cloudpickle = importlib.import_module("cloudpickle")
         modules = [sys.modules[each] for each in (WorkerCheck.__module__, environment.__module__)]
         # The check travels with its code: a worker without Sylva must be able to run it.
         for module in modules:
             cloudpickle.register_pickle_by_value(module)
         try:
-            plugin = make_plugin(self._check, self._client.id, distributed)
-            self._client.register_plugin(plugin, name=self._plugin)
+            plugin = make_plugin(self._check, self._client.id, distributed())
+            # A worker that cannot even read the plug-in makes this fail; the others are checked.
+            with contextlib.suppress(Exception):
+                self._client.register_plugin(plugin, name=self._plugin)
         finally:
             for module in modules:
                 cloudpickle.unregister_pickle_by_value(module)
@@ -175,7 +185,7 @@ class DaskExecutor:
         limit = COUNT_SECONDS if timeout is None else min(timeout, COUNT_SECONDS)
         events = [event for message in self._messages(limit) for event in self._handle(message)]
         if time.monotonic() - self._looked >= COUNT_SECONDS:
-            events += self._lost_workers()
+            events += self._look_at_workers()
         return events + self._fail_without_workers()
 
     def wake(self) -> None:
@@ -270,10 +280,10 @@ class DaskExecutor:
             why=why,
         )
         self.workers[worker.address] = worker
-        lost = self._lost_workers()
+        others = self._look_at_workers()
         if self._admitted() == [worker]:
             self._submit_again()
-        return [*lost, worker]
+        return [*others, worker]
 
     def _submit_again(self) -> None:
         """Submit all nodes, now that there is a worker.
@@ -286,17 +296,28 @@ class DaskExecutor:
         for running in waiting:
             self.submit(running.task, dict.fromkeys(running.upcoming))
 
-    def _lost_workers(self) -> list[RunEvent]:
-        """Ask the Dask scheduler for its workers; return and forget those that are gone."""
-        self._looked = time.monotonic()
+    def _look_at_workers(self) -> list[RunEvent]:
+        """Ask the Dask scheduler for its workers.
+
+        Return and forget those that are gone; return those that did not report as refused.
+        """
+        self._looked = now = time.monotonic()
         try:
             present = self._client.nthreads(callback_timeout=STOP_SECONDS)
         except (OSError, AttributeError):  # out of reach, or the client has given up
             present = {}
         gone = [self.workers.pop(address) for address in set(self.workers) - set(present)]
+        events: list[RunEvent] = [each.model_copy(update={"state": "lost"}) for each in gone]
+        self._present = {each: self._present.get(each, now) for each in present}
+        for address in set(present) - set(self.workers):
+            if now - self._present[address] >= CHECKED_SECONDS:
+                why = "it cannot run the check of this run; has it another version of Python?"
+                refused = WorkerUpdate(address=address, state="refused", why=why)
+                self.workers[address] = refused
+                events.append(refused)
         if self._admitted():
-            self._had_workers = self._looked
-        return [worker.model_copy(update={"state": "lost"}) for worker in gone]
+            self._had_workers = now
+        return events
 
     def _fail_without_workers(self) -> list[RunEvent]:
         """Fail all nodes if the run has been without admitted workers for too long."""
@@ -329,10 +350,27 @@ class DaskExecutor:
             self._client.cancel(futures)
 
 
+def check_workers(address: str, workspace: Workspace) -> list[WorkerUpdate]:
+    """Return the workers of a cluster, each admitted or refused, as a run would find them.
+
+    Raise ``SylvaError`` if no scheduler answers.
+    """
+    folder = workspace.temporary / f"check-{uuid4().hex[:8]}"
+    executor = DaskExecutor(address, folder)
+    try:
+        deadline = time.monotonic() + CHECKED_SECONDS + COUNT_SECONDS
+        while time.monotonic() < deadline and len(executor.workers) < executor.n_workers():
+            executor.wait(CHECK_SECONDS)
+        return list(executor.workers.values())
+    finally:
+        executor.close()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def _connect(address: str) -> Any:
     """Return a client of the cluster; raise ``SylvaError`` if no scheduler answers."""
     try:
-        client = _distributed().Client
+        client = distributed().Client
         return client(address, timeout=CONNECT_SECONDS, set_as_default=False, name="sylva")
     except (OSError, ValueError) as error:
         raise SylvaError(
@@ -341,7 +379,7 @@ def _connect(address: str) -> Any:
         ) from error
 
 
-def _distributed() -> Any:
+def distributed() -> Any:
     """Import Dask, which is installed only where a cluster is used."""
     try:
         return importlib.import_module("distributed")
@@ -362,7 +400,7 @@ def run_node(
 
     ``machines`` says how many workers of the run each machine has: they share its memory.
     """
-    worker = _distributed().get_worker()
+    worker = distributed().get_worker()
     task, key = NodeTask.from_dict(data), worker.get_current_task()
     if not Workspace(Path(task.workspace)).run_folder(task.run).is_dir():
         why = (
@@ -386,7 +424,7 @@ def run_node(
     host.terminate()
     worker.log_event(topic, {"key": key, "stopped": True})
     # If only the worker is closing, not the run, Dask gives the task to another worker.
-    raise _distributed().Reschedule
+    raise distributed().Reschedule
 
 
 def _failed(task: NodeTask, kind: str, why: str) -> dict[str, Any]:

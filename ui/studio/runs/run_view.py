@@ -6,6 +6,7 @@ While the run is live, all of it is drawn again about once a second. After that 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 
@@ -37,7 +38,7 @@ from ui.studio.runs.timeline import gantt, live_timeline
 from ui.studio.screen_text import plain, state_label, tone
 from ui.studio.session import studio
 from ui.studio.streamlit_compat import DeltaGenerator
-from ui.studio.widgets import errors_flashed, errors_shown, show_flashes
+from ui.studio.widgets import errors_flashed, errors_shown, grid, show_flashes
 
 LOOK_SECONDS = 1.0
 WATCHER = "run-watcher"
@@ -119,6 +120,7 @@ def _draw(watcher: RunWatcher, planned: ExpandedPipeline | None, is_polled: bool
     if planned is not None:
         _draw_graph(watcher.row, state, planned, chosen)
     _draw_timeline(watcher, state, named)
+    _draw_workers(state)
     if chosen is not None:
         _draw_details(watcher.row, state, pipeline, named)
 
@@ -296,6 +298,26 @@ def open_pipeline_button(run: str, key: str = "run-open-pipeline") -> None:
 def open_pipeline(run: str) -> None:
     """Open the exact pipeline of a run in the builder."""
     links.to_build(pipeline_of_run(Library(studio().workspace), studio().runs, run))
+
+
+def _draw_workers(state: RunState) -> None:
+    """Draw the workers of the cluster that the run uses, and why some are not used."""
+    if not state.workers:
+        return
+    counts = Counter(worker.state for worker in state.workers.values())
+    with st.expander("Workers: " + ", ".join(f"{n} {word}" for word, n in counts.items())):
+        rows = []
+        for address, worker in state.workers.items():
+            rows.append(
+                {
+                    "Worker": address,
+                    "State": worker.state,
+                    "Threads": worker.threads,
+                    "Machine": worker.machine,
+                    "Why": worker.why,
+                }
+            )
+        grid(rows, f"run-workers-{state.id}")
 
 
 # Graph and timeline
