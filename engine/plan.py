@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -20,6 +19,7 @@ from engine.errors import BadInput, Bypassed
 from engine.graph import PipelineGraph
 from engine.node_types import Branch, NodeParams, NodeType, NodeTypes
 from engine.pipeline import NodeSettings, Pipeline, PortRef
+from engine.settings import check_cluster_address
 from engine.sweeps import ExpandedPipeline, expand
 from engine.validation import params_of
 
@@ -62,11 +62,8 @@ class RunOptions:
     """The texts of ``--set`` and ``--sweep``; the pipeline has these values already."""
 
     def __post_init__(self) -> None:
-        if self.executor is not None and not re.fullmatch(r"(tcp|tls)://\S+:\d+", self.executor):
-            raise BadInput(
-                f"--executor {self.executor}: "
-                "write the address of a Dask scheduler as tcp://HOST:PORT."
-            )
+        if self.executor is not None:
+            check_cluster_address(self.executor, "--executor")
 
     def to_dict(self) -> dict[str, Any]:
         """Return them as plain JSON, with the names that the run log has."""

@@ -135,7 +135,7 @@ def usable_memory(share: int = 1) -> int:
     container, a job of SLURM and a service of systemd have such a group.
     """
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    for file in _memory_limit_files():
+    for file in memory_limit_files():
         with contextlib.suppress(OSError):
             # A group without a limit says "max", or in version 1 a number above all memory.
             if (text := file.read_text().strip()).isdigit():
@@ -143,10 +143,12 @@ def usable_memory(share: int = 1) -> int:
     return int(total * MEMORY_SHARE / 1_000_000 / share)
 
 
-def _memory_limit_files(root: Path = Path("/sys/fs/cgroup")) -> Iterator[Path]:
+def memory_limit_files(
+    root: Path = Path("/sys/fs/cgroup"), groups: Path = Path("/proc/self/cgroup")
+) -> Iterator[Path]:
     """Yield the files that may limit the memory of this process, in any version of the groups."""
     try:
-        lines = Path("/proc/self/cgroup").read_text().splitlines()
+        lines = groups.read_text().splitlines()
     except OSError:
         lines = []
     # A line is "number:controllers:/path"; version 2 has no controllers.

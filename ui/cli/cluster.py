@@ -73,8 +73,10 @@ def check(
 ) -> None:
     """Check which workers of a cluster could run pipelines of the workspace."""
     from engine.executors.dask import check_workers
+    from engine.settings import check_cluster_address
     from ui.cli.output import print_table
 
+    check_cluster_address(address, "ADDRESS")
     rows = []
     for worker in check_workers(address, common.workspace):
         rows.append({"worker": worker.address} | worker.model_dump(exclude={"address", "kind"}))
