@@ -9,6 +9,7 @@ The estimators
 - ``MarginForestClassifier``     mdDF, the margin distribution deep forest (``margin_forest``)
 - ``ScreenedForestClassifier``   gcForest-CS, confidence screening (``screening``)
 - ``HistForestClassifier``, ``HistForestRegressor``  one forest alone (``forest``)
+- ``MultiGrainedScanner``        class vectors of windows of sequences and images (``scanning``)
 - ``MartSelector``               feature selection by boosted trees (``selection``)
 - ``preset``                     the params of each paper by name (``presets``)
 - ``permutation_importance``     how much a column matters for test rows (``importance``)
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from .persistence import BrokenModel
     from .presets import preset
     from .records import LayerRecord
+    from .scanning import MultiGrainedScanner
     from .screening import ScreenedForestClassifier
     from .selection import MartSelector
 
@@ -58,6 +60,7 @@ __all__ = [
     "LayerRecord",
     "MarginForestClassifier",
     "MartSelector",
+    "MultiGrainedScanner",
     "PermutationImportance",
     "ScreenedForestClassifier",
     "permutation_importance",
@@ -76,6 +79,7 @@ _HOME = {
     "LayerRecord": "records",
     "MarginForestClassifier": "margin_forest",
     "MartSelector": "selection",
+    "MultiGrainedScanner": "scanning",
     "PermutationImportance": "importance",
     "ScreenedForestClassifier": "screening",
     "permutation_importance": "importance",

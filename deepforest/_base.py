@@ -28,7 +28,7 @@ from ._cascade import (
     raw_importances,
 )
 from ._features import AUGMENT, Features
-from ._fit_jobs import Checkpointer, FitEvent, FolderCheckpointer, JobRunner
+from ._fit_jobs import Checkpointer, FitEvent, JobRunner, make_runner
 from ._grow import grow_cascade
 from ._input import (
     TabularEstimator,
@@ -46,6 +46,9 @@ from .early_stopping import EarlyStopping
 from .learners import Target, make_learners
 from .metrics import Metric, resolve_metric
 from .records import LayerRecord, Trace
+from .scanning.growing import CascadeScans, RecentScans
+from .scanning.scan import Scan
+from .scanning.scanner import check_columns, make_scanner
 
 Array = npt.NDArray[Any]
 
@@ -72,6 +75,7 @@ class BaseCascade(TransformerMixin, TabularEstimator):  # type: ignore[misc]
     n_jobs: int | None
     random_state: Any
     verbose: bool
+    scan: Any = None
 
     cascades_: list[FittedCascade]
     layer_records_: list[LayerRecord]
@@ -169,7 +173,7 @@ class BaseCascade(TransformerMixin, TabularEstimator):  # type: ignore[misc]
             )
         # An unfinished cascade must not count as fitted: ``check_is_fitted`` looks for this.
         self.__dict__.pop("cascades_", None)
-        with self._runner(checkpoint, executor, listener, cancelled) as runner:
+        with make_runner(self.n_jobs, checkpoint, executor, listener, cancelled) as runner:
             self._grow(data.only(rows), measure, watched, runner)
         if len(rows) < len(values):
             output = self.oof_output_
@@ -201,10 +205,11 @@ class BaseCascade(TransformerMixin, TabularEstimator):  # type: ignore[misc]
         )
         seed = self._seed(raw, runner)
         resampling = self._resampled(data, seed, measure)
-        cascades = [self._start(rows, data, raw) for rows in resampling.scored]
+        scans = self._cascade_scans(data, runner, seed)
+        cascades = [self._start(rows, data, raw, scans) for rows in resampling.scored]
         final = None
         if resampling.final is not None:
-            final = self._start(resampling.final, data, raw)
+            final = self._start(resampling.final, data, raw, scans)
         stopping = EarlyStopping(
             measure,
             patience=self.patience,
@@ -239,8 +244,37 @@ class BaseCascade(TransformerMixin, TabularEstimator):  # type: ignore[misc]
         """Return whether a layer passes on its output instead of each learner's vectors."""
         return False
 
-    def _start(self, rows: CascadeRows, data: TrainingData, raw: Features) -> GrowingCascade:
+    def _cascade_scans(
+        self, data: TrainingData, runner: JobRunner, seed: int
+    ) -> CascadeScans | None:
+        """Return what scans the rows of the cascades; None if their layers see the columns."""
+        if self.scan is None:
+            return None
+        return CascadeScans(
+            make_scanner(self.scan),
+            data.values,
+            data.target,
+            data.groups,
+            runner,
+            seed,
+            fresh=self._fresh_scans > 0,
+            levels=max(1, self._fresh_scans),
+        )
+
+    @property
+    def _fresh_scans(self) -> int:
+        """How many scans a layer sees if each layer has its own; 0: only the first layer has."""
+        return 0
+
+    def _start(
+        self, rows: CascadeRows, data: TrainingData, raw: Features, scans: CascadeScans | None
+    ) -> GrowingCascade:
         """Return a cascade before its first layer, with the columns that it selects."""
+        if scans is not None:
+            # A scan that had learned the rows it is blind to would make their score too good.
+            cascade = GrowingCascade.start(rows.without_sharing(), raw, None, data)
+            cascade.scans = scans
+            return cascade
         if self.selector is None:
             return GrowingCascade.start(rows, raw, None, data)
         # Columns that were chosen by rows it is blind to would make their score too good.
@@ -304,28 +338,6 @@ class BaseCascade(TransformerMixin, TabularEstimator):  # type: ignore[misc]
                 selector.set_params(**{name: value})
         return selector
 
-    def _runner(
-        self,
-        checkpoint: str | Path | Checkpointer | None,
-        executor: Executor | None,
-        listener: Callable[[FitEvent], None] | None,
-        cancelled: Callable[[], bool] | None,
-    ) -> JobRunner:
-        """Return the runner of this fit; raise ``ValueError`` if ``checkpoint`` is a file."""
-        if isinstance(checkpoint, str | Path):
-            if Path(checkpoint).is_file():
-                raise ValueError(f"checkpoint is {str(checkpoint)!r}, a file; give a folder")
-            checkpoint = FolderCheckpointer(checkpoint)
-        # An executor has no public way to ask how many jobs it runs at the same time.
-        n_jobs = getattr(executor, "_max_workers", None) or effective_n_jobs(self.n_jobs)
-        return JobRunner(
-            n_jobs,
-            executor=executor,
-            checkpointer=checkpoint,
-            listener=listener,
-            cancelled=cancelled,
-        )
-
     def _seed(self, features: Features, runner: JobRunner) -> int:
         """Return the seed of the fit.
 
@@ -348,6 +360,8 @@ class BaseCascade(TransformerMixin, TabularEstimator):  # type: ignore[misc]
             raise ValueError(f"tol is {self.tol}; give a number from 0")
         if self.selector is not None and not hasattr(self.selector, "get_support"):
             raise ValueError(f"selector is {self.selector!r}; give a MartSelector or None")
+        if self.scan is not None:
+            self._check_scan(data)
         check_choice("resampling", self.resampling, RESAMPLING)
         check_choice("class_vectors", self.class_vectors, CLASS_VECTORS)
         check_choice("augment", self.augment, AUGMENT)
@@ -355,6 +369,19 @@ class BaseCascade(TransformerMixin, TabularEstimator):  # type: ignore[misc]
             raise ValueError("groups and times are both given; give one of them")
         if data.times is not None and self.resampling != "nested":
             raise ValueError('times needs resampling="nested"')
+
+    def _check_scan(self, data: TrainingData) -> None:
+        """Raise ``ValueError`` if the rows cannot be scanned."""
+        if self.selector is not None:
+            raise ValueError(
+                "scan and selector are both given; a window needs all columns, so give one of them"
+            )
+        names = getattr(self, "feature_names_in_", None)
+        scanner = make_scanner(self.scan)
+        n_columns = data.values.shape[1]
+        check_columns(scanner, n_columns, None if names is None else list(map(str, names)))
+        if self._categorical(n_columns).any():
+            raise ValueError("a column holds categories; scanning needs columns of numbers")
 
     def _read_validation(self, validation: tuple[Any, ...] | None) -> TrainingData | None:
         """Return the validation rows as numbers; raise ``ValueError`` for another form."""
@@ -427,6 +454,7 @@ class BaseCascade(TransformerMixin, TabularEstimator):  # type: ignore[misc]
         the trees know it; base value and contributions add up to the prediction. Raise
         ``ValueError`` if a learner is a scikit-learn estimator, for which they are not known.
         """
+        self._require_columns_seen()
         values = self._read_rows(X)
         out = np.empty((len(values), values.shape[1] + 1, self.n_outputs_))
 
@@ -443,9 +471,26 @@ class BaseCascade(TransformerMixin, TabularEstimator):  # type: ignore[misc]
         All rows are in memory at once: pass many rows in blocks. A row that left keeps those of the
         layer it left at.
         """
+        self._require_columns_seen()
         passing = self._start_pass(ContributionPass, self._read_rows(X))
         for _ in passing.through_all():
             yield passing.contributions().copy()
+
+    def _require_columns_seen(self) -> None:
+        """Raise ``ValueError`` if the layers see scans in place of the columns."""
+        check_is_fitted(self, "cascades_")
+        if self.scans_:
+            raise ValueError(
+                "the contributions of the columns are not known for a model that scans; its "
+                "feature_importances_ are"
+            )
+
+    @property
+    def scans_(self) -> list[Scan]:
+        """The scans of the model, in the order of its layers; empty if it does not scan."""
+        check_is_fitted(self, "cascades_")
+        layers = self.cascades_[0].layers
+        return [layer.scan for layer in layers if layer.scan is not None]
 
     def _rows_to_explain(self, n_columns: int) -> int:
         """Return how many rows are explained at once, so that memory stays bounded."""
@@ -544,9 +589,15 @@ class BaseCascade(TransformerMixin, TabularEstimator):  # type: ignore[misc]
 
         All columns that a learner of the layer before added have the same name.
         """
-        raw, strategy = list(names), self._strategy()
-        seen = [raw]  # the first layer sees the columns of X only
-        for number in range(1, self.n_layers_):
+        raw, strategy, recent = list(names), self._strategy(), RecentScans()
+        seen = []
+        for number, layer in enumerate(self.cascades_[0].layers):
+            if layer.scan is not None:
+                recent.add(layer.scan, np.zeros(0))
+                raw = recent.names(getattr(self, "classes_", np.zeros(0)).tolist())
+            if number == 0:  # the first layer sees the columns only
+                seen.append(raw)
+                continue
             added = []
             if self.augment != "none":
                 added = strategy.next_feature_names(

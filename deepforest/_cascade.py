@@ -21,6 +21,8 @@ from ._layer import Layer, mean
 from .arithmetic import temper, weighted_sum
 from .contributions import passed_back, through_tempering
 from .forest.binning import Binner
+from .scanning.growing import RecentScans
+from .scanning.scan import Scan
 
 if TYPE_CHECKING:
     from ._strategy import LayerStrategy
@@ -107,6 +109,9 @@ class CascadePass:
         self._threshold: float | None = None
         self._temperature = 1.0
         self._layer_outputs: list[list[Array]] = [[] for _ in cascades]
+        # Rows are scanned only for the layers that they reach.
+        self._values, self._room = values, room
+        self._scans = [RecentScans() for _ in cascades]
 
     def through_all(self) -> Iterator[LayerOutput]:
         """Yield the output after each layer, until no row remains."""
@@ -141,6 +146,8 @@ class CascadePass:
         known: dict[int, Array] | None = {} if self._last is None else None
         passed = []
         for number, layer in enumerate(layers):
+            if layer.scan is not None:
+                self._scan(number, layer.scan)
             if needed is not None and not needed[number]:
                 shape = (len(layer.models), len(self.rows), self.output.shape[1])
                 vectors = np.zeros(shape, np.float32)
@@ -158,6 +165,12 @@ class CascadePass:
         if self._last is not None:
             features.add(self.strategy.next_features(*self._last[number]), layer.binner)
         return layer.vectors(features, known)
+
+    def _scan(self, number: int, scan: Scan) -> None:
+        """Scan the remaining rows for the next layer of one cascade."""
+        recent = self._scans[number]
+        recent.add(scan, scan.vectors(self._values[self.rows]))
+        self.features[number] = recent.features(self.augment, self._room)
 
     def probabilities(self) -> Array:
         """Return the output for every row so far as calibrated probabilities (or numbers)."""
@@ -185,6 +198,8 @@ class CascadePass:
         self._last = [(vectors[:, stay], output[stay]) for vectors, output in self._last]
         taken = {id(features): features.take(stay) for features in self.features}
         self.features = [taken[id(features)] for features in self.features]
+        for recent in self._scans:
+            recent.keep(stay)
 
 
 class ContributionPass(CascadePass):
@@ -288,11 +303,18 @@ def raw_importances(cascade: FittedCascade, strategy: LayerStrategy, augment: st
     """
     n_raw = len(cascade.categorical)
     below: list[Array] = []  # for each layer, learners × columns
+    recent = RecentScans()
     for number, layer in enumerate(cascade.layers):
         own = layer.importances()
-        seen = 0 if below and augment == "stack" else n_raw
+        if layer.scan is not None:
+            recent.add(layer.scan, np.zeros(0))
+        n_columns = recent.width or n_raw
+        seen = 0 if below and augment == "stack" else n_columns
         raw = np.zeros((len(own), n_raw))
-        raw[:, :seen] = own[:, :seen]
+        if recent.scans and seen:
+            raw = recent.raw_importances(own[:, :seen])
+        else:
+            raw[:, :seen] = own[:, :seen]
         # Columns after the raw ones are vectors of the layer before.
         of_vectors = own[:, seen:]
         if of_vectors.shape[1] and strategy.passes_output:

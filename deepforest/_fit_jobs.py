@@ -6,6 +6,7 @@ them.
 - ``FitJob``, ``JobRunner``  the jobs, and what runs them: executor, checkpointer, listener,
   cancellation
 - ``FitEvent``            what a listener gets
+- ``make_runner``         the runner of a fit, from the arguments of ``fit``
 - ``Checkpointer``, ``FolderCheckpointer``  where the results of finished jobs are saved
 - ``FitCancelled``        raised by a fit that was asked to stop
 """
@@ -21,6 +22,8 @@ from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExec
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
+
+from joblib import effective_n_jobs  # type: ignore[import-untyped]
 
 from .persistence import BrokenModel, Pack, read_model, write_model
 
@@ -253,3 +256,26 @@ class JobRunner:
         except OSError as error:
             return error
         return None
+
+
+def make_runner(
+    n_jobs: int | None,
+    checkpoint: str | Path | Checkpointer | None,
+    executor: Executor | None,
+    listener: Callable[[FitEvent], None] | None,
+    cancelled: Callable[[], bool] | None,
+) -> JobRunner:
+    """Return the runner of a fit; raise ``ValueError`` if ``checkpoint`` is a file."""
+    if isinstance(checkpoint, str | Path):
+        if Path(checkpoint).is_file():
+            raise ValueError(f"checkpoint is {str(checkpoint)!r}, a file; give a folder")
+        checkpoint = FolderCheckpointer(checkpoint)
+    # An executor has no public way to ask how many jobs it runs at the same time.
+    at_once = getattr(executor, "_max_workers", None) or effective_n_jobs(n_jobs)
+    return JobRunner(
+        at_once,
+        executor=executor,
+        checkpointer=checkpoint,
+        listener=listener,
+        cancelled=cancelled,
+    )

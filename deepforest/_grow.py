@@ -237,7 +237,7 @@ class _Growth:
     def _add_layer(self, cascade: GrowingCascade, fit: LayerFit, combination: Combination) -> None:
         """Move a cascade past a new layer."""
         fit.layer.coefficients, fit.layer.alphas, fit.layer.threshold = combination
-        cascade.layers.append(fit.layer)
+        cascade.add(fit.layer)
         self.strategy.advance(cascade, fit.vectors, self.data)
         cascade.next_vectors = self.strategy.next_features(fit.vectors, cascade.output)
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,9 @@ from .forest.binning import Binner
 from .learners import FITTED, FitSlice, Fitted, Learner, Target
 from .persistence import VERSION, Pack
 
+if TYPE_CHECKING:
+    from .scanning.scan import Scan
+
 Array = npt.NDArray[Any]
 
 
@@ -37,7 +40,7 @@ class Layer:
     outputs of all layers up to this one. Rows whose most probable class has more than
     ``threshold`` leave the cascade here. ``temperature`` calibrates the probabilities after this
     layer; 1 leaves them as they are. ``binner`` has the bins of the vectors that the layer sees, if
-    its learners use bins.
+    its learners use bins. ``scan`` is the scan of the rows that was made for this layer, if any.
     """
 
     models: list[list[Fitted]]  # by learner, by fold
@@ -47,6 +50,7 @@ class Layer:
     alphas: Array | None = None
     threshold: float | None = None
     temperature: float = 1.0
+    scan: Scan | None = None
 
     def vectors(self, features: Features, known: dict[int, Array] | None = None) -> Array:
         """Return each learner's vectors, learners × rows × outputs: the mean of its fold models.

@@ -22,6 +22,9 @@ from .forest.binning import Binner
 from .learners import make_learners
 from .persistence import BrokenModel, Pack, read_model, write_model
 from .records import LayerRecord
+from .scanning import check_shape, make_scanner, scanner_params
+from .scanning.growing import RecentScans
+from .scanning.scan import Scan
 
 if TYPE_CHECKING:
     from ._base import BaseCascade
@@ -37,10 +40,17 @@ def save_cascade(model: BaseCascade, folder: str | Path) -> None:
     """
     packs = pack_layers([cascade.layers for cascade in model.cascades_])
     for number, cascade in enumerate(model.cascades_, 1):
+        for layer_number, layer in enumerate(cascade.layers, 1):
+            if layer.scan is not None:
+                packs.update(layer.scan.pack(_scan_name(number, layer_number)))
         # Cascades that did not select columns have those of the first one.
         if number == 1 or cascade.selected is not None:
             packs[_input_name(number)] = _pack_input(cascade)
     write_model(folder, model._description(), packs)
+
+
+def _scan_name(cascade: int, layer: int) -> str:
+    return f"cascade-{cascade}-layer-{layer}-scan"
 
 
 def _input_name(cascade: int) -> str:
@@ -86,6 +96,8 @@ def _saved_param(model: BaseCascade, name: str, value: Any) -> Any:
     """
     if name == "learners" and not (value is None or isinstance(value, str)):
         return [learner.about() for learner in make_learners(value)]
+    if name == "scan" and value is not None:
+        return scanner_params(make_scanner(value))
     # ``n_jobs`` belongs to the machine of the fit, not to the model.
     if name in ("selector", "n_jobs") or (name == "scoring" and not isinstance(value, str)):
         return type(model)().get_params()[name]
@@ -133,6 +145,9 @@ def _restore(model: BaseCascade, description: Mapping[str, Any], packs: Mapping[
         layers = [
             reader.read(cascade, number) for number in range(1, int(description["n_layers"]) + 1)
         ]
+        for number, layer in enumerate(layers, 1):
+            if _scan_name(cascade, number) in packs:
+                layer.scan = Scan.unpack(packs, _scan_name(cascade, number), model.n_outputs_)
         name = _input_name(cascade)
         model.cascades_.append(_read_input(packs[name if name in packs else "input"], layers))
 
@@ -171,15 +186,21 @@ def _check_cascade(model: BaseCascade, cascade: FittedCascade) -> None:
     )
     _require(cascade.binner is None or cascade.binner.n_features == n_raw, "the bins")
     _require(len(cascade.layers) > 0, "the number of layers")
-    # The first layer sees the columns, each later one what ``augment`` says.
-    width = n_raw
+    # The first layer sees the columns, or their scan; each later one what ``augment`` says.
     n_added = model._strategy().n_next_features(model.n_learners_, model.n_outputs_)
+    recent = RecentScans()
     for number, layer in enumerate(cascade.layers, 1):
+        if layer.scan is not None:
+            check_shape(layer.scan.shape, model.n_features_in_)
+            recent.add(layer.scan, np.zeros(0))
+            n_raw = recent.width
+        _require(recent.scans or model.scan is None, "the scan")
+        width, seen = n_raw, 0
+        if number > 1:
+            width = {"concat": n_raw + n_added, "stack": n_added, "none": n_raw}[model.augment]
+            seen = 0 if model.augment == "none" else n_added
         _require(layer.n_features == width, f"the number of features of layer {number}")
-        seen = 0 if number == 1 or model.augment == "none" else n_added
         _check_layer(layer, number, model.n_learners_, seen)
-        # What the next layer must have seen.
-        width = {"concat": n_raw + n_added, "stack": n_added, "none": n_raw}[model.augment]
 
 
 def _check_layer(layer: Layer, number: int, n_learners: int, n_added: int) -> None:

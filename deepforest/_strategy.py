@@ -24,6 +24,8 @@ from ._resampling import CascadeRows, common_rows, draw_folds
 from .arithmetic import weighted_sum
 from .learners import Learner, Target
 from .margins import margins
+from .scanning.growing import CascadeScans, RecentScans
+from .scanning.scan import Scan
 
 if TYPE_CHECKING:
     from ._trial import LayerTrial
@@ -184,6 +186,11 @@ class GrowingCascade:
     next_vectors: Array | None = None
     layer_outputs: list[Array] = field(default_factory=list)
     """The output of each layer for every row, if the cascade adds them up (mdDF)."""
+    scans: CascadeScans | None = None
+    """Fits the scans that the layers see in place of the columns, if the cascade scans."""
+    recent: RecentScans = field(default_factory=RecentScans)
+    new_scan: Scan | None = None
+    """The scan that was made for the next layer."""
 
     @classmethod
     def start(
@@ -217,11 +224,34 @@ class GrowingCascade:
 
     def see(self) -> Features:
         """Return the features that the next layer sees; cascades share those of the raw data."""
+        self._scan_rows()
         if self.next_vectors is None:
             self.features.forget_vectors()
         else:
             self.features.add(self.next_vectors, rows=self.training)
         return self.features
+
+    def _scan_rows(self) -> None:
+        """Make the scan of the next layer, if it has one: the rows still in the cascade learn it.
+
+        The rows that the cascade is blind to are only predicted.
+        """
+        number = len(self.layers) + 1
+        if self.scans is None or self.new_scan is not None or not self.scans.is_due(number):
+            return
+        training = self.training
+        blind = np.setdiff1d(self.remaining, training, assume_unique=True)
+        self.new_scan, vectors = self.scans.fit(number, self.rows, training, blind, self.weights)
+        self.recent.add(self.new_scan, vectors)
+        before = self.features
+        self.features = self.recent.features(
+            before.augment, before.room, learning=True, n_jobs=before.n_jobs
+        )
+
+    def add(self, layer: Layer) -> None:
+        """Add a fitted layer, with the scan that was made for it."""
+        layer.scan, self.new_scan = self.new_scan, None
+        self.layers.append(layer)
 
     def plan(
         self, number: int, learners: tuple[Learner, ...], plan: GrowthPlan, data: TrainingData
@@ -240,6 +270,9 @@ class GrowingCascade:
 
     def fitted(self, n_layers: int) -> FittedCascade:
         """Return the first layers as a fitted cascade."""
+        if self.scans is not None:  # the scans have bins of their own
+            n_columns = self.scans.images.matrix.n_features
+            return FittedCascade(self.layers[:n_layers], None, np.zeros(n_columns, bool))
         return FittedCascade(
             self.layers[:n_layers], self.features.binner, self.features.categorical, self.selected
         )

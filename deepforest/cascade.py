@@ -163,6 +163,10 @@ class CascadeForestClassifier(_AveragingCascade, BaseCascadeClassifier):
         features.
     selector : MartSelector or None
         Selects features before the first layer.
+    scan : MultiGrainedScanner, mapping of its params such as ``{"shape": (28, 28)}``, or None
+        For sequences and images: the layers see class vectors of windows in place of the columns.
+        Each cascade fits a scan of its own on its training rows, so that the score on the rows it
+        is blind to stays honest.
     class_weight : "balanced", a mapping from class to weight, or None
         What an error on each class costs; enters every learner as sample weights.
     calibrate : bool
@@ -211,6 +215,7 @@ class CascadeForestClassifier(_AveragingCascade, BaseCascadeClassifier):
         max_layers: int = 10,
         augment: str = "concat",
         selector: Any = None,
+        scan: Any = None,
         class_weight: str | Mapping[Any, float] | None = None,
         calibrate: bool = True,
         categorical_features: str | Sequence[Any] | None = "from_dtype",

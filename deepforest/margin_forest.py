@@ -108,6 +108,7 @@ class MarginForestClassifier(BaseCascadeClassifier):
         max_layers: int = 10,
         augment: str = "concat",
         selector: Any = None,
+        scan: Any = None,
         class_weight: str | Mapping[Any, float] | None = None,
         calibrate: bool = True,
         categorical_features: str | Sequence[Any] | None = "from_dtype",

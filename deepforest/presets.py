@@ -128,19 +128,39 @@ PRESETS: dict[str, Preset] = {
         {"learners": _forests(100, count=1), "cv": 3},
         _SCREENING,
     ),
+    "gcforest_cs_scan": Preset(
+        "gcForest-CS with scanning (Pang et al.)",
+        "For sequences and images: every layer scans the rows that are left with new windows and "
+        "sees the last three scans; four random and four completely random forests.",
+        ScreenedForestClassifier,
+        # Section V of the paper, with scanning: v = 4, three folds, w = 100; windows of d/16.
+        {"learners": _forests(100, count=4), "cv": 3},
+        _SCREENING,
+    ),
 }
+SCANNING_PRESET = "gcforest_cs_scan"
+_PAPERS_SCAN = {"windows": "fine", "sample": 0.1}
+"""One window size, d/16, of which a tenth of the positions is drawn."""
 
 
 def preset(name: str, **changes: Any) -> BaseCascadeClassifier:
     """Return the cascade of that name, with ``changes`` to its params.
 
     Names: default, gcforest, mart_cascade, mart_cascade_tuned, mddf, mddf_sf, mddf_st, mddf_np,
-    gcforest_cs. What a paper leaves open has the estimator's default; in mdDF the weights α of all
-    layers are computed together, and γ, μ and the depth step are chosen on blind rows. Raise
-    ``ValueError`` for an unknown name.
+    gcforest_cs, gcforest_cs_scan. ``shape`` lets a preset scan rows of that shape; it is short for
+    ``scan={"shape": shape}``, with the paper's windows in gcforest_cs_scan. What a paper leaves
+    open has the estimator's default; in mdDF the weights α of all layers are computed together, and
+    γ, μ and the depth step are chosen on blind rows. Raise ``ValueError`` for an unknown name, and
+    for gcforest_cs_scan without a shape.
     """
     if name not in PRESETS:
         raise ValueError(f"unknown preset {name!r}; use one of {', '.join(PRESETS)}")
+    shape = changes.pop("shape", None)
+    if shape is not None:
+        scan = _PAPERS_SCAN if name == SCANNING_PRESET else {}
+        changes.setdefault("scan", {"shape": shape, **scan})
+    if name == SCANNING_PRESET and changes.get("scan") is None:
+        raise ValueError(f"the preset {name!r} scans; give the shape of a row, such as (28, 28)")
     return PRESETS[name].kind(**{**PRESETS[name].params, **changes})
 
 

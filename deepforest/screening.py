@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ._base import BaseCascadeClassifier
-from ._input import keep_arguments
+from ._input import check_whole, keep_arguments
 from ._layer import Layer
 from ._renamed import CASCADE_NAMES, accept_old_names
 from ._strategy import Combination, GrowingCascade, LayerStrategy, TrainingData
@@ -31,6 +31,7 @@ LEARNERS = (
 )
 SURE = 0.9  # with a higher accuracy of the first layer, the stricter share is used
 STRICT, LENIENT = 1 / 10, 1 / 3
+OF_SCANS = 1 / 20
 
 
 @accept_old_names(CASCADE_NAMES)
@@ -44,13 +45,19 @@ class ScreenedForestClassifier(BaseCascadeClassifier):
     Parameters
     ----------
     error_share : "auto" or float
-        The paper's ``a``, below 1. "auto" is 1/10 if the first layer is right on more than 90 % of
-        the rows, else 1/3.
+        The paper's ``a``, below 1. "auto" is 1/20 with a scan; else 1/10 if the first layer is
+        right on more than 90 % of the rows, and 1/3 if it is not.
     tree_growth : float
         Layer t has m / m_t times the trees of the first, but at most 1 + ``tree_growth`` times as
         many; m_t of all m rows are left in it. 0 gives every layer the same number. A high value is
         about the authors' rule: as many trees times rows in every layer, which saves no work
         against a cascade without screening that has the trees of the first layer in each.
+    scan : MultiGrainedScanner, mapping of its params, or None
+        Every layer has a scan of its own: with other positions, if some are sampled, and learned
+        only from the rows that are still in the cascade. At prediction a row is scanned only for
+        the layers that it reaches.
+    scan_levels : int
+        How many of the newest scans a layer sees.
     others
         As for ``CascadeForestClassifier``.
 
@@ -75,6 +82,8 @@ class ScreenedForestClassifier(BaseCascadeClassifier):
         max_layers: int = 10,
         augment: str = "concat",
         selector: Any = None,
+        scan: Any = None,
+        scan_levels: int = 3,
         class_weight: str | Mapping[Any, float] | None = None,
         calibrate: bool = True,
         categorical_features: str | Sequence[Any] | None = "from_dtype",
@@ -94,9 +103,17 @@ class ScreenedForestClassifier(BaseCascadeClassifier):
             )
         if not self.tree_growth >= 0:
             raise ValueError(f"tree_growth is {self.tree_growth}; give a number from 0")
+        check_whole("scan_levels", self.scan_levels, 1)
+
+    @property
+    def _fresh_scans(self) -> int:
+        return int(self.scan_levels)
 
     def _strategy(self) -> LayerStrategy:
-        return ScreeningStrategy(self.error_share, self.tree_growth)
+        error_share = self.error_share
+        if error_share == "auto" and self.scan is not None:
+            error_share = OF_SCANS
+        return ScreeningStrategy(error_share, self.tree_growth)
 
     def _papers_metric(self) -> str:
         return "log_loss" if self.resampling == "nested" else "accuracy"

@@ -16,7 +16,7 @@ from pydantic import Field, model_validator
 
 from engine.errors import BadInput
 from engine.export_python import Expression, Snippet, Variables, statement
-from engine.node_types import NodeContext, NodeParams, SubtaskState, form_hint
+from engine.node_types import Columns, NodeContext, NodeParams, SubtaskState, form_hint
 from nodes.data.columns import Task
 from nodes.models.kinds import Encoding, ModelKind
 from nodes.models.metric_titles import metric_titles
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 Share = Annotated[float, Field(gt=0, le=1)]
 Depth = Annotated[int, Field(ge=1, le=1000)]
+Side = Annotated[int, Field(ge=1, le=1_000_000)]
 Preset = Literal[
     "default",
     "gcforest",
@@ -51,6 +52,7 @@ Preset = Literal[
     "mddf_st",
     "mddf_np",
     "gcforest_cs",
+    "gcforest_cs_scan",
 ]
 # As in ``deepforest.presets``, which takes a moment to load; a test compares them.
 PRESET_TITLES = {
@@ -63,6 +65,7 @@ PRESET_TITLES = {
     "mddf_st": "mdDF, stacking",
     "mddf_np": "mdDF, no predictions",
     "gcforest_cs": "gcForest-CS, confidence screening (Pang et al.)",
+    "gcforest_cs_scan": "gcForest-CS with scanning (Pang et al.)",
 }
 GrowthMetric = Literal[
     "accuracy",
@@ -166,6 +169,8 @@ VALIDATION = {
     "per_layer": "out-of-fold (as in the papers)",
 }
 
+SCANNING_PRESET = "gcforest_cs_scan"
+OF_SCAN = form_hint(when={"scan_shape": "*[0-9]*"})
 OF_MARGIN = form_hint(when={"preset": "mddf*"}, words={"auto": "automatic"})
 OF_PRESET = {
     **dict.fromkeys(("gamma", "mu", "depth_step"), ("mddf", "mdDF")),
@@ -273,22 +278,79 @@ class DeepForestParams(NodeParams):
         description="A row leaves after a layer if the error on rows that are at least as "
         "confident is below this share of the layer's error. Empty: 1/10 or 1/3, depending on the "
         "accuracy of layer 1.",
-        json_schema_extra=form_hint(when={"preset": "gcforest_cs"}),
+        json_schema_extra=form_hint(when={"preset": "gcforest_cs*"}),
     )
     tree_growth: Annotated[float, Field(ge=0, le=100)] | None = Field(
         None,
         title="Growth of trees",
         description="The number of trees grows as rows leave, by at most this share: with 1, to "
         "at most twice as many.",
-        json_schema_extra=form_hint(when={"preset": "gcforest_cs"}),
+        json_schema_extra=form_hint(when={"preset": "gcforest_cs*"}),
     )
     select_features: Annotated[int, Field(ge=1)] | None = Field(
         None,
         title="Features to keep",
         description="Keep only this many features before layer 1: the most important ones by MART.",
     )
+    scan_shape: list[Side] = Field(
+        default_factory=list,
+        max_length=3,
+        title="Shape of a row",
+        description="For images and sequences: height and width of the image, with the number of "
+        "channels if it has several, or the length of the sequence. The layers then see class "
+        "vectors of windows that slide over the row (multi-grained scanning). The columns must be "
+        "in reading order. Empty: no scanning.",
+    )
+    scan_windows: list[Side] = Field(
+        default_factory=list,
+        max_length=10,
+        title="Window sizes",
+        description="Sides of the square windows, or lengths in a sequence. Empty: windows of "
+        "1/16, 1/8 and 1/4 of the columns; gcForest-CS with scanning has only the first.",
+        json_schema_extra=OF_SCAN,
+    )
+    scan_sample: Share | None = Field(
+        None,
+        title="Share of positions",
+        description="Share of the window positions that are used, drawn at random; fewer are "
+        "faster and need less memory. Empty: all; with gcForest-CS with scanning, 0.1.",
+        json_schema_extra=OF_SCAN,
+    )
     seed: Seed = 0
     class_weights: ClassWeights = "none"
+
+    @model_validator(mode="after")
+    def _settings_of_the_scan(self) -> Self:
+        """Refuse settings that do not describe a scan."""
+        if not self.scan_shape:
+            if self.preset == SCANNING_PRESET:
+                raise BadInput(
+                    f"the preset {PRESET_TITLES[SCANNING_PRESET]} needs the shape of a row; enter "
+                    "height and width of the image, or the length of the sequence",
+                    field="scan_shape",
+                )
+            for name in ("scan_windows", "scan_sample"):
+                if getattr(self, name):
+                    raise BadInput(
+                        f"{type(self).model_fields[name].title} belongs to a scan; enter the Shape "
+                        "of a row, or leave it empty",
+                        field=name,
+                    )
+            return self
+        sides = self.scan_shape[:2]
+        for window in self.scan_windows:
+            if window > min(sides):
+                raise BadInput(
+                    f"a window of {window} is larger than a row of "
+                    f"{' × '.join(map(str, self.scan_shape))}; enter at most {min(sides)}",
+                    field="scan_windows",
+                )
+        if self.select_features is not None:
+            raise BadInput(
+                "a scan needs all columns; leave Features to keep empty, or the Shape of a row",
+                field="select_features",
+            )
+        return self
 
     @model_validator(mode="after")
     def _settings_of_the_preset(self) -> Self:
@@ -327,7 +389,45 @@ def cascade_params(params: DeepForestParams) -> dict[str, Any]:
         values["scoring"] = SCORING[params.metric]
     if params.learners:
         values["learners"] = [_learner_params(learner) for learner in params.learners]
+    if params.scan_shape:
+        values["scan"] = scan_params(params)
     return values
+
+
+def scan_params(params: DeepForestParams) -> dict[str, Any]:
+    """Return the settings of the scan, with the library's names."""
+    values: dict[str, Any] = {"shape": params.scan_shape}
+    if params.preset == SCANNING_PRESET:
+        values |= {"windows": "fine", "sample": 0.1}
+    if params.scan_windows:
+        values["windows"] = params.scan_windows
+    if params.scan_sample is not None:
+        values["sample"] = params.scan_sample
+    return values
+
+
+def check_scan(params: DeepForestParams, columns: Columns) -> None:
+    """Raise ``BadInput`` if the features of a table are not rows of the shape to be scanned.
+
+    They must be numbers, as many as the shape has, and in reading order as far as their names say.
+    """
+    if not params.scan_shape:
+        return
+    from deepforest.scanning import check_order, check_shape
+
+    features = [column for column in columns if column.role == "feature"]
+    for column in features:
+        if column.kind not in ("number", "bool"):
+            raise BadInput(
+                f"column '{column.name}' does not hold numbers, and a scan needs columns of "
+                "numbers; leave it out with Select columns, or leave the Shape of a row empty",
+                field="scan_shape",
+            )
+    try:
+        shape = check_shape(params.scan_shape, len(features))
+        check_order([column.name for column in features], shape)
+    except ValueError as error:
+        raise BadInput(str(error), field="scan_shape") from None
 
 
 def _learner_params(learner: ForestLearnerParams | MartLearnerParams) -> dict[str, Any]:
@@ -367,6 +467,12 @@ def build_regressor(params: DeepForestParams) -> BaseEstimator:
 
 def check_task(params: DeepForestParams, task: Task) -> None:
     """Raise ``BadInput`` for a preset or a metric that does not suit classes or numbers."""
+    if task == "regression" and params.scan_shape:
+        raise BadInput(
+            "the target is a number, and a scan makes vectors of classes; leave the Shape of a row "
+            "empty",
+            field="scan_shape",
+        )
     if task == "regression" and params.preset.startswith(("mddf", "gcforest_cs")):
         raise BadInput(
             f"the target is a number, and the preset {PRESET_TITLES[params.preset]} is for "
@@ -433,7 +539,7 @@ def _compile_kernels_for(ctx: NodeContext, rows: TrainingRows, cascade: Any) -> 
     """Compile the forest kernels that this cascade will use; a cascade of boosters needs none."""
     # Without learners of its own, a cascade has the forests of its preset.
     kinds = {learner["kind"] for learner in cascade.learners or []}
-    if kinds == {"mart"}:
+    if kinds == {"mart"} and getattr(cascade, "scan", None) is None:
         return
     is_weighted = rows.row_weights is not None or rows.class_weight is not None
     # mdDF gives the rows weights from its second layer on.
@@ -623,4 +729,5 @@ NODE = training_node(
     python=python,
     imports=("lightgbm", "deepforest.presets"),
     check_task=check_task,
+    check_columns=check_scan,
 )

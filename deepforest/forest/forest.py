@@ -2,6 +2,7 @@
 
 - ``ForestSettings``  how a forest grows
 - ``grow_forest``     grows one, and gathers the class vectors of rows its trees did not learn from
+- ``Windows``         where the windows are that a forest learns from instead of rows
 - ``Forest``          the grown trees as a few flat arrays: prediction, leaves, importances
 - ``check_forest``    checks that arrays from a file are a forest
 
@@ -103,6 +104,22 @@ def n_candidates(max_features: int | float | str | None, n_features: int) -> int
     return max(1, int(max_features * n_features))
 
 
+class Windows(NamedTuple):
+    """Describe windows of rows, such as parts of images: all have the same form.
+
+    ``corners`` say where each window of a row begins, ascending; ``offsets`` where each feature of
+    a window is from there on.
+    """
+
+    corners: Array
+    offsets: Array
+
+    def addresses(self, rows: Array, row_bits: int) -> Array:
+        """Return where all windows of these rows begin, row by row, if a row has 2^bits bytes."""
+        starts = np.asarray(rows, np.uint32)[:, None] << np.uint32(row_bits)
+        return np.ascontiguousarray((starts | self.corners.astype(np.uint32)).reshape(-1))
+
+
 class Tree(NamedTuple):
     """One grown tree, and the passengers with the leaf nodes they ended in."""
 
@@ -165,29 +182,71 @@ class Forest:
         """Return the mean over the trees for binned ``rows`` (rows × features, C order)."""
         result = np.empty((len(rows), self.n_outputs)) if out is None else out
         size = min(max(BLOCK_BYTES // (8 * self.n_outputs + rows.shape[1]), 256), max(len(rows), 1))
-        room, sums = _walking_room(size), np.empty((size, self.n_outputs))
+        room = _walking_room(size), np.empty((size, self.n_outputs))
         for first in range(0, len(rows), size):
             block = rows[first : first + size]
-            n = len(block)
-            sums[:n] = 0.0
-            order, spill, stack, leaves = (array[:n] for array in room)
-            add_block(
-                block.reshape(-1),
-                rows.shape[1],
-                self.nodes,
-                self.roots,
-                self.leaf_start,
-                self.leaf_class,
-                self.leaf_share,
-                self.leaf_value,
-                order,
-                spill,
-                stack,
-                leaves,
-                sums[:n],
-            )
-            np.divide(sums[:n], self.n_trees, out=result[first : first + n], casting="same_kind")
+            sums = self._add_block(block.reshape(-1), rows.shape[1], len(block), self.nodes, room)
+            out_block = result[first : first + len(block)]
+            np.divide(sums, self.n_trees, out=out_block, casting="same_kind")
         return result
+
+    def predict_windows(self, images: Array, windows: Windows) -> Array:
+        """Return the mean over the trees for each window of binned ``images``, as float32.
+
+        ``images`` are rows × values in C order, the result rows × windows × outputs.
+        """
+        n, width = images.shape
+        result = np.empty((n, len(windows.corners), self.n_outputs), np.float32)
+        nodes = self._nodes_of_windows(windows.offsets)
+        size = min(max(BLOCK_BYTES // (8 * self.n_outputs + width), 64), max(n, 1))
+        room = _walking_room(size), np.empty((size, self.n_outputs))
+        for first in range(0, n, size):
+            block = images[first : first + size]
+            flat = block.reshape(-1)
+            for number, corner in enumerate(windows.corners):
+                # A window is the rest of the row from its corner on: nothing is copied.
+                sums = self._add_block(flat[corner:], width, len(block), nodes, room)
+                result[first : first + len(block), number] = sums / self.n_trees
+        return result
+
+    def _nodes_of_windows(self, offsets: Array) -> Array:
+        """Return the nodes with places in the row in place of numbers of features."""
+        features = self.nodes >> np.uint64(41)
+        inner = features != kernels.LEAF
+        places = np.asarray(offsets, np.uint64)[features[inner].astype(np.int64)]
+        nodes = self.nodes.copy()
+        nodes[inner] &= np.uint64((1 << 41) - 1)
+        nodes[inner] |= places << np.uint64(41)
+        return nodes
+
+    def _add_block(
+        self,
+        flat: Array,
+        row_stride: int,
+        n: int,
+        nodes: Array,
+        room: tuple[tuple[Array, Array, Array, Array], Array],
+    ) -> Array:
+        """Return the sums over the trees for ``n`` rows; ``room`` is memory for them."""
+        walking, sums = room
+        sums[:n] = 0.0
+        order, spill, stack, leaves = (array[:n] for array in walking)
+        add_block(
+            flat,
+            row_stride,
+            nodes,
+            self.roots,
+            self.leaf_start,
+            self.leaf_class,
+            self.leaf_share,
+            self.leaf_value,
+            order,
+            spill,
+            stack,
+            leaves,
+            sums[:n],
+        )
+        return sums[:n]
 
     def leaves(self, rows: Array) -> Array:
         """Return the leaf of each binned row in each tree, as the node's number in its tree."""
@@ -371,7 +430,8 @@ class GrownForest:
     """A forest with the predictions of its trees for rows they did not learn from.
 
     ``vectors[i]`` is the mean over the ``votes[i]`` trees that had row ``predict_rows[i]`` of the
-    matrix as a passenger; all zero if there are none.
+    matrix as a passenger; all zero if there are none. A forest on windows has one vector for each
+    window, row by row.
     """
 
     forest: Forest
@@ -394,6 +454,7 @@ def grow_forest(
     n_jobs: int = 1,
     executor: Executor | None = None,
     interrupt: Callable[[], None] | None = None,
+    windows: Windows | None = None,
 ) -> GrownForest:
     """Grow a forest on the features of ``matrix``.
 
@@ -408,16 +469,31 @@ def grow_forest(
     started.
     ``interrupt`` is called before each tree, by the thread that grows it; an exception that it
     raises ends the growth.
+    ``windows``: the trees learn from these windows of each row; every window has the target, the
+    weight and the bag of its row. The matrix has a capacity of 2^k, and bins by row.
     """
     plan = _Plan.make(
-        matrix, target, settings, n_classes, rows, held_out, out_of_bag, sample_weight, seed
+        matrix,
+        target,
+        settings,
+        n_classes,
+        rows,
+        held_out,
+        out_of_bag,
+        sample_weight,
+        seed,
+        windows,
     )
-    wanted = plan.predict_rows
-    vectors = np.zeros((len(wanted), max(n_classes, 1)), np.float32 if n_classes else float)
-    votes = np.zeros(len(wanted), np.int32)
-    # Where the vector of a row of the matrix is.
+    wanted, n_windows = plan.predict_rows, plan.n_windows
+    n_vectors = len(wanted) * n_windows
+    vectors = np.zeros((n_vectors, max(n_classes, 1)), np.float32 if n_classes else float)
+    votes = np.zeros(n_vectors, np.int32)
+    # Where the vectors of a row of the matrix are, and where among them that of a window is.
     place = np.zeros(matrix.n_rows if len(wanted) else 0, np.uint32)
-    place[wanted] = np.arange(len(wanted), dtype=np.uint32)
+    place[wanted] = np.arange(len(wanted), dtype=np.uint32) * n_windows
+    position = np.zeros(1 << plan.data.row_bits, np.uint32)
+    if windows is not None:
+        position[windows.corners] = np.arange(n_windows)
     trees = []
     for tree in _grow_all(plan, settings.n_trees, n_jobs, executor, interrupt):
         if len(wanted):
@@ -431,13 +507,15 @@ def grow_forest(
                 tree.passenger_leaf,
                 tree.passenger_end,
                 place,
+                plan.data.row_bits,
+                position,
                 vectors,
                 votes,
             )
         # The passengers are in the vectors now: drop them, as all trees are held until the end.
         trees.append(tree._replace(passengers=_NONE, passenger_leaf=_NONE, passenger_end=_NONE))
     np.divide(vectors, np.maximum(votes, 1)[:, None], out=vectors, casting="same_kind")
-    forest = _join(trees, matrix.n_features, n_classes)
+    forest = _join(trees, len(plan.data.n_bins), n_classes)
     if n_classes == 0:  # the trees grew on the target less its mean, see _Plan.make
         forest.leaf_value[:] += plan.center
         vectors[votes > 0] += plan.center
@@ -453,8 +531,10 @@ class _Plan:
 
     data: kernels.Data
     limits: kernels.Limits
-    rows: Array
-    held_out: Array
+    rows: Array  # bags are drawn among them
+    addresses: Array  # those of the rows, or of all their windows
+    held_out: Array  # addresses too
+    n_windows: int  # of a row; 1 if the rows themselves are learned
     out_of_bag: bool
     bootstrap: bool
     sample_weight: Array | None
@@ -474,6 +554,7 @@ class _Plan:
         out_of_bag: bool,
         sample_weight: Array | None,
         seed: int,
+        windows: Windows | None,
     ) -> _Plan:
         n = matrix.n_rows
         if len(target) != n:
@@ -491,37 +572,81 @@ class _Plan:
             float(len(all_rows)) if sample_weight is None else float(sample_weight[all_rows].sum())
         )
         held = np.zeros(0, np.uint32) if held_out is None else _own(held_out, np.uint32)
-        by_row = matrix.rows.reshape(-1)
+        predict_rows = np.sort(np.concatenate([held, all_rows])) if out_of_bag else np.sort(held)
+        layout = _layout(matrix) if windows is None else _layout_of_windows(matrix, windows)
+        addresses, n_windows = all_rows, 1
+        if windows is not None:
+            addresses = windows.addresses(all_rows, layout["row_bits"])
+            held = windows.addresses(held, layout["row_bits"])
+            n_windows = len(windows.corners)
         data = kernels.Data(
-            by_column=matrix.columns.reshape(-1),
-            by_row=by_row,
-            n_rows=n,
-            row_stride=matrix.capacity,
-            by_row_below=int(n // BY_ROW_SHARE) if len(by_row) else 0,
-            n_bins=matrix.n_bins[: matrix.n_features],
+            **layout,
             classes=_own(target, np.int32) if n_classes else np.zeros(0, np.int32),
             target=np.asarray(target, np.float64) - center if n_classes == 0 else np.zeros(0),
             n_classes=n_classes,
         )
         return cls(
             data=data,
-            limits=settings.limits(matrix.n_features, weight),
+            limits=settings.limits(len(data.n_bins), weight * n_windows),
             rows=all_rows,
+            addresses=addresses,
             held_out=held,
+            n_windows=n_windows,
             out_of_bag=out_of_bag,
             bootstrap=settings.bootstrap,
             sample_weight=None if sample_weight is None else np.asarray(sample_weight, np.float64),
             seed=seed,
             center=center,
-            predict_rows=np.sort(np.concatenate([held, all_rows])) if out_of_bag else np.sort(held),
+            predict_rows=predict_rows,
         )
+
+
+def _layout(matrix: BinnedMatrix) -> dict[str, Any]:
+    """Return how the kernel finds the bins of a row."""
+    n, by_row = matrix.n_rows, matrix.rows.reshape(-1)
+    numbers = np.arange(matrix.n_features, dtype=np.uint64)
+    return {
+        "by_column": matrix.columns.reshape(-1),
+        "by_row": by_row,
+        "column_offsets": numbers * np.uint64(n),
+        "row_offsets": numbers,
+        "row_stride": matrix.capacity,
+        "row_bits": 0,
+        "by_row_below": int(n // BY_ROW_SHARE) if len(by_row) else 0,
+        "n_bins": matrix.n_bins[: matrix.n_features],
+    }
+
+
+def _layout_of_windows(matrix: BinnedMatrix, windows: Windows) -> dict[str, Any]:
+    """Return how the kernel finds the bins of a window; raise ``ValueError`` if it cannot."""
+    row_bits = int(matrix.capacity).bit_length() - 1
+    if matrix.capacity != 1 << row_bits:
+        raise ValueError(f"windows need a capacity of 2^k values per row, not {matrix.capacity}")
+    if matrix.n_rows << row_bits > 2**32:
+        raise ValueError(
+            f"{matrix.n_rows:,} rows of {matrix.n_features:,} values are too many to scan; give at "
+            f"most {2**32 >> row_bits:,} rows"
+        )
+    if int(windows.corners.max()) + int(windows.offsets.max()) >= matrix.n_features:
+        raise ValueError("a window ends outside of its row")
+    places = windows.offsets[:, None] + windows.corners
+    return {
+        "by_column": matrix.rows.reshape(-1),
+        "by_row": np.zeros(0, np.uint8),
+        "column_offsets": _own(windows.offsets, np.uint64),
+        "row_offsets": np.zeros(0, np.uint64),
+        "row_stride": 1,
+        "row_bits": row_bits,
+        "by_row_below": 0,
+        "n_bins": matrix.n_bins[places].max(axis=1),
+    }
 
 
 class _Workspace:
     """The memory that one thread needs to grow trees, used again for each of them."""
 
     def __init__(self, plan: _Plan) -> None:
-        n, n_rows = plan.data.n_rows, len(plan.rows)
+        n, n_rows = max(len(plan.data.classes), len(plan.data.target)), len(plan.addresses)
         n_features, n_classes = len(plan.data.n_bins), plan.data.n_classes
         self.counts = np.empty(n, np.uint8)
         self.weights = np.empty(n if plan.sample_weight is not None else 0)
@@ -537,10 +662,10 @@ class _Workspace:
         """Grow tree ``number`` of the forest."""
         seed = kernels.seed_of_tree(plan.seed, number)
         weights = self._draw(plan, seed)
-        n_bag, n_out = kernels.split_bag(plan.rows, weights, self.bag, self.passengers)
+        n_bag, n_out = self._split(plan, weights)
         if n_bag == 0:  # every row drawn has weight 0: learn from all rows that have a weight
             weights = self._weigh(plan, plain=True)
-            n_bag, n_out = kernels.split_bag(plan.rows, weights, self.bag, self.passengers)
+            n_bag, n_out = self._split(plan, weights)
         n_out = n_out if plan.out_of_bag else 0
         n_passengers = n_out + len(plan.held_out)
         self.passengers[n_out:n_passengers] = plan.held_out
@@ -556,6 +681,12 @@ class _Workspace:
             self.output,
         )
         return self._tree(passengers)
+
+    def _split(self, plan: _Plan, weights: Array) -> tuple[int, int]:
+        """Divide the rows, or their windows, into those in the bag and the others."""
+        return kernels.split_bag(
+            plan.addresses, weights, plan.data.row_bits, self.bag, self.passengers
+        )
 
     def _draw(self, plan: _Plan, seed: int) -> Array:
         if plan.bootstrap:

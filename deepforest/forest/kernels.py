@@ -100,12 +100,19 @@ class Data(NamedTuple):
 
     The matrix is there twice: small nodes touch less memory if they read it by row, large nodes if
     they read it by column.
+
+    A forest on windows learns from *addresses* instead of row numbers: where a window begins in the
+    flat image bytes, of which each row has ``1 << row_bits``. The offset of a feature is then where
+    a pixel is in the window, the same in all windows. So windows are never copied. With 0 bits an
+    address is a row number.
     """
 
-    by_column: Array  # flat uint8, n_rows per feature
+    by_column: Array  # flat uint8; of a forest on windows, the images
     by_row: Array  # flat uint8, row_stride bytes per row
-    n_rows: int
+    column_offsets: Array  # uint64 per feature: where it begins in by_column …
+    row_offsets: Array  # … and in a row of by_row
     row_stride: int
+    row_bits: int
     by_row_below: int  # number of rows of a node
     n_bins: Array  # int32 per feature, without the missing bin
     classes: Array  # int32 per row; not used in regression
@@ -114,7 +121,7 @@ class Data(NamedTuple):
 
 
 class Column(NamedTuple):
-    """One binned feature: the bin of row r is at ``offset + r * stride`` of the matrix."""
+    """One binned feature: the bin of address r is at ``offset + r * stride`` of the matrix."""
 
     matrix: Array
     offset: Any
@@ -225,6 +232,15 @@ def make_scratch(n_rows: int, n_features: int, n_classes: int, fractions: bool) 
     )
 
 
+# --- rows and addresses ---
+
+
+@inlined
+def _row_of(address: Any, bits: Any) -> Any:
+    """Return the row of an address; labels, weights and bags belong to rows, not to windows."""
+    return np.uint64(address) >> bits
+
+
 # --- random numbers ---
 
 
@@ -266,13 +282,19 @@ def draw_bag(rows: Array, n_draws: int, seed: int, state: Array, counts: Array) 
 
 
 @kernel
-def split_bag(rows: Array, weights: Array, bag: Array, others: Array) -> tuple[Int, Int]:
-    """Divide ``rows`` into those with a positive weight and the others; return both numbers."""
+def split_bag(
+    rows: Array, weights: Array, row_bits: Int, bag: Array, others: Array
+) -> tuple[Int, Int]:
+    """Divide addresses into those of rows with a positive weight and the others.
+
+    Return both numbers. All windows of a row are on the same side.
+    """
+    bits = np.uint64(row_bits)
     n_bag = n_others = np.uint64(0)
     for i in range(rows.shape[0]):
         row = rows[i]
         # Written to both lists, of which only one grows: no branch that could be mispredicted.
-        weighs = np.uint64(weights[row] > 0)
+        weighs = np.uint64(weights[_row_of(row, bits)] > 0)
         bag[n_bag] = row
         others[n_others] = row
         n_bag += weighs
@@ -428,10 +450,10 @@ def _sorted_code_typed(entry: Any, codes: Any, node_weights: Any) -> Any:
 
 
 @inlined
-def _all_equal(rows: Array, values: Array) -> bool:
-    first = values[rows[0]]
+def _all_equal(rows: Array, bits: Any, values: Array) -> bool:
+    first = values[_row_of(rows[0], bits)]
     for i in range(1, rows.shape[0]):  # noqa: SIM110 - the compiler knows no all()
-        if values[rows[i]] != first:
+        if values[_row_of(rows[i], bits)] != first:
             return False
     return True
 
@@ -439,6 +461,7 @@ def _all_equal(rows: Array, values: Array) -> bool:
 @part
 def _count_classes(
     rows: Array,
+    bits: Any,
     classes: Array,
     weights: Array,
     codes: Array,
@@ -453,7 +476,7 @@ def _count_classes(
     stay_apart()
     n_local = 0
     for i in range(rows.shape[0]):
-        row = rows[i]
+        row = _row_of(rows[i], bits)
         c = classes[row]
         label = local[c]
         if label < 0:
@@ -488,11 +511,13 @@ def _pair_two_labels(codes: Array, node_weights: Array, pairs: Array, desk: Any)
 
 
 @inlined
-def _pair_two_classes(rows: Array, classes: Array, weights: Array, pairs: Array, desk: Any) -> None:
+def _pair_two_classes(
+    rows: Array, bits: Any, classes: Array, weights: Array, pairs: Array, desk: Any
+) -> None:
     """Turn the rows of a node into pairs directly from the classes, if the data has only two."""
     total = desk.total - desk.total
     for i in range(rows.shape[0]):
-        row = rows[i]
+        row = _row_of(rows[i], bits)
         w = weights[row]
         pair = _make_pair(w, w if classes[row] else w - w)
         pairs[i] = pair
@@ -511,11 +536,14 @@ def _total_two_classes(totals: Array, class_of: Array, desk: Any) -> None:
 
 
 @inlined
-def _pair_targets(rows: Array, target: Array, weights: Array, pairs: Array, desk: Any) -> None:
+def _pair_targets(
+    rows: Array, bits: Any, target: Array, weights: Array, pairs: Array, desk: Any
+) -> None:
     total = desk.total - desk.total
     for i in range(rows.shape[0]):
-        w = weights[rows[i]]
-        pair = _make_pair(w, w * target[rows[i]])
+        row = _row_of(rows[i], bits)
+        w = weights[row]
+        pair = _make_pair(w, w * target[row])
         pairs[i] = pair
         total += pair
     desk.total = total
@@ -1076,7 +1104,7 @@ def _way(n_rows: Int, n_bins: Int, desk: Any) -> Int:
 def _sum_group(
     way: Int,
     matrix: Array,
-    feature_stride: Any,
+    offsets: Array,
     stride: Any,
     rows: Array,
     first: Int,
@@ -1086,20 +1114,18 @@ def _sum_group(
 ) -> None:
     """Sum by bin the features from ``first`` on in the list; the last one fills up the group."""
     last = first + n_group - 1
-    offsets = (
-        np.uint64(s.features[first]) * feature_stride,
-        np.uint64(s.features[min(first + 1, last)]) * feature_stride,
-        np.uint64(s.features[min(first + 2, last)]) * feature_stride,
-        np.uint64(s.features[min(first + 3, last)]) * feature_stride,
+    begin = (
+        offsets[s.features[first]],
+        offsets[s.features[min(first + 1, last)]],
+        offsets[s.features[min(first + 2, last)]],
+        offsets[s.features[min(first + 3, last)]],
     )
     if way == BY_PAIRS:
         nothing = desk.total - desk.total
-        _sum_pairs_of_group(
-            matrix, offsets, stride, rows, s.pairs, desk.pair_sums, nothing, n_group
-        )
+        _sum_pairs_of_group(matrix, begin, stride, rows, s.pairs, desk.pair_sums, nothing, n_group)
     else:
         _sum_classes_of_group(
-            matrix, offsets, stride, rows, s.codes, s.node_weights, s.dense, desk.n_local, n_group
+            matrix, begin, stride, rows, s.codes, s.node_weights, s.dense, desk.n_local, n_group
         )
 
 
@@ -1291,6 +1317,7 @@ def _gains_of_classes(
     lanes: _Lanes,
     n_lanes: Int,
     rows: Array,
+    bits: Any,
     classes: Array,
     weights: Array,
     spread: Array,
@@ -1309,7 +1336,7 @@ def _gains_of_classes(
     marks = _mark_left(lanes, n_lanes, desk)
     group = np.uint64(GROUP)
     for i in range(np.uint64(desk.n_rows)):
-        row = rows[i]
+        row = _row_of(rows[i], bits)
         weight = _number(weights[row])
         cell = np.uint64(np.uint32(classes[row])) * group
         at = np.uint64(lanes.row_bins[marks + i]) * group
@@ -1408,25 +1435,27 @@ def _look_at_node(
     A blind search needs only the latter: then the number of classes is 0, unless the node is pure,
     and nothing is summed but the target of a leaf.
     """
+    bits = np.uint64(data.row_bits)
     desk.n_rows = rows.shape[0]
     desk.n_local = 0
     if data.n_classes == 0:
-        pure = _all_equal(rows, data.target)
+        pure = _all_equal(rows, bits, data.target)
         if pure or not blind:
-            _pair_targets(rows, data.target, weights, s.pairs, desk)
+            _pair_targets(rows, bits, data.target, weights, s.pairs, desk)
         return pure
     if blind:
-        pure = _all_equal(rows, data.classes)
+        pure = _all_equal(rows, bits, data.classes)
         if pure:
             desk.n_local = 1
-            s.class_of[0] = data.classes[rows[0]]
+            s.class_of[0] = data.classes[_row_of(rows[0], bits)]
         return pure
     if data.n_classes <= 2:
-        _pair_two_classes(rows, data.classes, weights, s.pairs, desk)
+        _pair_two_classes(rows, bits, data.classes, weights, s.pairs, desk)
         _total_two_classes(s.totals, s.class_of, desk)
     else:
         _count_classes(
             rows,
+            bits,
             data.classes,
             weights,
             s.codes,
@@ -1447,12 +1476,13 @@ def _recall_node(
     rows: Array, data: Data, weights: Array, s: Scratch, n_local: Int, desk: Any
 ) -> None:
     """Write the content of a node to the desk if its classes and their totals are known."""
+    bits = np.uint64(data.row_bits)
     desk.n_rows = rows.shape[0]
     desk.n_local = n_local
     if n_local == 2:
         second = s.class_of[1]
         for i in range(np.uint64(rows.shape[0])):
-            row = rows[i]
+            row = _row_of(rows[i], bits)
             w = weights[row]
             s.pairs[i] = _make_pair(w, w if data.classes[row] == second else w - w)
         desk.total = _make_pair(np.int64(s.totals[0] + s.totals[1]), np.int64(s.totals[1]))
@@ -1528,7 +1558,7 @@ def _draw_group(
 @inlined
 def _choose_split(
     matrix: Array,
-    feature_stride: Any,
+    offsets: Array,
     stride: Any,
     rows: Array,
     n_known: Int,
@@ -1562,14 +1592,14 @@ def _choose_split(
         n_visited += n_draws
         first = high
         if size > 1 and end > first:
-            _sum_group(way, matrix, feature_stride, stride, rows, first, end - first, s, desk)
+            _sum_group(way, matrix, offsets, stride, rows, first, end - first, s, desk)
         for at in range(first, end):
             f = s.features[at]
-            column = Column(matrix, np.uint64(f) * feature_stride, stride)
+            column = Column(matrix, offsets[f], stride)
             if size == 1:
                 way = _way(rows.shape[0], np.int64(n_bins[f]), desk)
                 if way != BY_ROW:
-                    _sum_group(way, matrix, feature_stride, stride, rows, at, np.int64(1), s, desk)
+                    _sum_group(way, matrix, offsets, stride, rows, at, np.int64(1), s, desk)
             gain, b, side = _best_cut(way, column, rows, np.int64(n_bins[f]), at - first, s, desk)
             if gain == CONSTANT:  # moves to those not drawn, and from there to the constants
                 _swap(s.features, at, high)
@@ -1596,9 +1626,10 @@ def _put_constants_back(s: Scratch, n_known: Int, n_found: Int) -> None:
 @inlined
 def _choose_random_split(
     matrix: Array,
-    feature_stride: Any,
+    offsets: Array,
     stride: Any,
     rows: Array,
+    bits: Any,
     n_known: Int,
     classes: Array,
     weights: Array,
@@ -1635,7 +1666,7 @@ def _choose_random_split(
             if high == end:  # a known constant
                 continue
             f = s.features[high]
-            column = Column(matrix, np.uint64(f) * feature_stride, stride)
+            column = Column(matrix, offsets[f], stride)
             found, b, side = _random_cut(
                 column, rows, s.row_bins, np.uint64(first + n_lanes) * width, s.state
             )
@@ -1652,7 +1683,7 @@ def _choose_random_split(
         if n_lanes == 0:
             break
         if not blind:
-            _score_lanes(first, n_lanes, width, rows, classes, weights, best, s, desk)
+            _score_lanes(first, n_lanes, width, rows, bits, classes, weights, best, s, desk)
         for k in range(n_lanes):
             gain = desk.lane_gain[k]
             if gain > best:
@@ -1681,6 +1712,7 @@ def _score_lanes(
     n_lanes: Int,
     width: Any,
     rows: Array,
+    bits: Any,
     classes: Array,
     weights: Array,
     best: float,
@@ -1694,6 +1726,7 @@ def _score_lanes(
             lanes,
             n_lanes,
             rows,
+            bits,
             classes,
             weights,
             s.spread,
@@ -1792,7 +1825,10 @@ def grow_tree(
     s: Scratch,
     out: Output,
 ) -> None:
-    """Grow one tree on the rows ``bag`` into ``out``; both lists of rows are reordered by leaf."""
+    """Grow one tree on the rows ``bag`` into ``out``; both lists of rows are reordered by leaf.
+
+    Both are lists of addresses, see ``Data``; ``weights`` are those of rows.
+    """
     # A completely random tree looks at the target only to see whether a node is pure: a node can be
     # split *blind*, without sums, unless the gain or the sizes of the children matter.
     desk = s.desk[0]
@@ -1834,7 +1870,7 @@ def grow_tree(
         by_row = n < data.by_row_below
         matrix = data.by_row if by_row else data.by_column
         stride = np.uint64(data.row_stride if by_row else 1)
-        feature_stride = np.uint64(1 if by_row else data.n_rows)
+        offsets = data.row_offsets if by_row else data.column_offsets
 
         grows = depth < limits.max_depth and n >= limits.min_split and n >= 2 * limits.min_leaf
         blind = grows and never_weighs
@@ -1848,9 +1884,10 @@ def grow_tree(
         if grows and not pure and limits.splitter != BEST:
             feature, gain, cut, shift, n_known, lane = _choose_random_split(
                 matrix,
-                feature_stride,
+                offsets,
                 stride,
                 rows,
+                np.uint64(data.row_bits),
                 n_known,
                 data.classes,
                 weights,
@@ -1862,7 +1899,7 @@ def grow_tree(
         elif grows and not pure:
             feature, gain, cut, shift, n_known = _choose_split(
                 matrix,
-                feature_stride,
+                offsets,
                 stride,
                 rows,
                 n_known,
@@ -1882,7 +1919,7 @@ def grow_tree(
                 n_held += 1
             continue
 
-        column = Column(matrix, np.uint64(feature) * feature_stride, stride)
+        column = Column(matrix, offsets[feature], stride)
         if lane >= 0:
             at = np.uint64(lane) * _padded(n)
             n_left = _partition_by_bins(
@@ -1941,19 +1978,25 @@ def add_passengers(
     passenger_leaf: Array,
     passenger_end: Array,
     place: Array,
+    row_bits: Int,
+    position: Array,
     sums: Array,
     votes: Array,
 ) -> None:
     """Add the leaf of each passenger to its sums and count the vote.
 
-    ``place`` says where in ``sums`` and ``votes`` a row is. Passengers are sorted by leaf, so that
-    each leaf is read once.
+    ``place`` says where in ``sums`` and ``votes`` a row begins, ``position`` how far from there a
+    window is, by its address within the row. Passengers are sorted by leaf, so that each leaf is
+    read once.
     """
+    bits = np.uint64(row_bits)
+    within = (np.uint64(1) << bits) - np.uint64(1)
     first = 0
     for k in range(passenger_leaf.shape[0]):
         value = np.int64(nodes[passenger_leaf[k]] & np.uint64(0xFFFFFFFF))
         for i in range(first, passenger_end[k]):
-            at = place[passengers[i]]
+            address = np.uint64(passengers[i])
+            at = place[_row_of(address, bits)] + position[address & within]
             votes[at] += 1
             if value < SHARED:
                 sums[at, value] += 1

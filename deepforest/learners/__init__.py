@@ -17,7 +17,14 @@ from dataclasses import fields, replace
 from typing import Any
 
 from .base import Fit, FitSlice, Fitted, Learner, Target
-from .forests import FORESTS, CompletelyRandomForest, ExtraTrees, FittedForest, RandomForest
+from .forests import (
+    FORESTS,
+    CompletelyRandomForest,
+    ExtraTrees,
+    FittedForest,
+    ForestLearner,
+    RandomForest,
+)
 from .mart import FittedMart, Mart
 from .sklearn_estimator import FittedScikit, Scikit
 
@@ -34,6 +41,7 @@ __all__ = [
     "Fit",
     "FitSlice",
     "Fitted",
+    "ForestLearner",
     "Learner",
     "Mart",
     "RandomForest",

@@ -10,7 +10,15 @@ import numpy.typing as npt
 from .._features import Features
 from .._input import check_whole
 from .._renamed import LEARNER_NAMES, accept_old_names
-from ..forest.forest import Forest, ForestSettings, grow_forest, n_candidates
+from ..forest.binning import BinnedMatrix
+from ..forest.forest import (
+    Forest,
+    ForestSettings,
+    GrownForest,
+    Windows,
+    grow_forest,
+    n_candidates,
+)
 from ..persistence import Pack
 from .base import Fit, FitSlice, Fitted, Learner, Target, known
 
@@ -83,8 +91,19 @@ class ForestLearner(Learner):
 
     def fit(self, features: Features, target: Target, part: FitSlice) -> Fit:
         """Grow the forest; held-out and out-of-bag rows are predicted while the trees grow."""
-        grown = grow_forest(
-            features.binned(),
+        grown = self.grow(features.binned(), target, part)
+        return Fit(FittedForest(grown.forest), known(grown.vectors, grown.votes))
+
+    def grow(
+        self,
+        matrix: BinnedMatrix,
+        target: Target,
+        part: FitSlice,
+        windows: Windows | None = None,
+    ) -> GrownForest:
+        """Grow the trees on rows of the matrix, or on windows of these rows."""
+        return grow_forest(
+            matrix,
             target.values,
             self._settings(part.out_of_bag),
             n_classes=target.n_classes,
@@ -95,8 +114,8 @@ class ForestLearner(Learner):
             seed=part.seed,
             n_jobs=part.n_jobs,
             interrupt=part.interrupt,
+            windows=windows,
         )
-        return Fit(FittedForest(grown.forest), known(grown.vectors, grown.votes))
 
     def _settings(self, out_of_bag: bool) -> ForestSettings:
         """Return the params of the forest; without bags no row would be out of one."""

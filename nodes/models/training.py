@@ -103,12 +103,14 @@ def training_node(
     python: Callable[[Any, Variables], Snippet],
     imports: tuple[str, ...],
     check_task: Callable[[Any, Task], None] = lambda params, task: None,
+    check_columns: Callable[[Any, Columns], None] = lambda params, columns: None,
 ) -> NodeType:
     """Return the node type that trains a kind of model: a table in, a model out.
 
     ``fit`` trains the estimator that ``kind.estimator`` returns for the parameters. It may use
     ``rows.validation`` to end early. The score on these rows is logged and saved with the model.
-    ``check_task`` raises ``BadInput`` for parameters that do not suit classes or numbers.
+    ``check_task`` raises ``BadInput`` for parameters that do not suit classes or numbers,
+    ``check_columns`` for parameters that do not suit the columns of the table.
     """
 
     def check(task: Task, params: Any) -> None:
@@ -127,6 +129,8 @@ def training_node(
         task = None if table is None else task_of(table)
         if task is not None:
             check(task, params)
+        if table is not None:
+            check_columns(params, table)
         return _check_inputs(inputs, params)
 
     def run(ctx: NodeContext, inputs: dict[str, Any], params: NodeParams) -> dict[str, Any]:
@@ -134,6 +138,7 @@ def training_node(
         task = task_of(inputs["table"].columns)
         if task is not None:
             check(task, params)
+        check_columns(params, inputs["table"].columns)
         model = train(ctx, inputs["table"], kind, params, fit, inputs.get("validation"))
         return {"model": model}
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import streamlit as st
 
+from nodes.deep_forest import SCANNING_PRESET
 from ui.studio.forms.cards import draw_cards
 from ui.studio.forms.field_widgets import draw_field
 from ui.studio.forms.fields import MISSING, FieldSpec, fits, with_value
@@ -27,6 +28,8 @@ from ui.studio.forms.fit_count import (
 from ui.studio.forms.form import Form, folded
 from ui.studio.screen_text import plain
 
+SCANNING = "Images and sequences"
+"""Title of the part about scanning."""
 Row = tuple[str, ...]
 """Names of fields that stand side by side."""
 PARTS: tuple[tuple[str, tuple[Row, ...]], ...] = (
@@ -45,6 +48,7 @@ PARTS: tuple[tuple[str, tuple[Row, ...]], ...] = (
     ("Rows and columns", (("class_weights",), ("select_features", "seed"))),
     ("Margin", (("gamma", "mu"), ("depth_step",))),
     ("Screening", (("error_share", "tree_growth"),)),
+    (SCANNING, (("scan_shape",), ("scan_windows", "scan_sample"))),
 )
 AS_PRESET = "as the preset"
 PHRASES = {"folds": "{} fold", "max_layers": "max {} layer", "select_features": "{} feature"}
@@ -59,6 +63,8 @@ def draw_deep_forest(form: Form, specs: tuple[FieldSpec, ...]) -> None:
     chosen = form.params.get("preset", by_name["preset"].default)
     info = preset_info(chosen) if isinstance(chosen, str) else None
     form.placeholders = _placeholders(info, by_name, form.params.get("resampling"))
+    if chosen == SCANNING_PRESET:
+        form.placeholders |= {"scan_windows": "1/16 of the columns", "scan_sample": "0.1"}
     draw_field(form, by_name["preset"], ("preset",))
     with st.container():
         if info:
@@ -101,7 +107,8 @@ def _placeholders(
     if info.params["metric"] == "auto":
         texts["metric"] = METRIC.get(str(resampling), METRIC[info.params["resampling"]])
     placeholders = {name: f"preset: {text}" for name, text in texts.items()}
-    return {**placeholders, "select_features": "all"}
+    scan = {"scan_shape": "no scanning", "scan_windows": "automatic", "scan_sample": "all"}
+    return {**placeholders, "select_features": "all", **scan}
 
 
 def _about(info: PresetInfo) -> str:
@@ -142,6 +149,29 @@ def _part(form: Form, by_name: Mapping[str, FieldSpec], title: str, rows: tuple[
         for shown_names in visible:
             with st.container():
                 _row(form, by_name, shown_names)
+        if title == SCANNING:
+            _propose_shape(form)
+
+
+def _propose_shape(form: Form) -> None:
+    """Offer the shape that the columns of the input suggest, while none is set."""
+    from deepforest.scanning import guess_shape
+
+    if form.columns is None or form.params.get("scan_shape"):
+        return
+    features = [column for column in form.columns if column.role == "feature"]
+    shape = None
+    if all(column.kind == "number" for column in features):
+        shape = guess_shape([column.name for column in features])
+    if shape is not None:
+        text = " × ".join(map(str, shape))
+        propose = partial(with_value, path=("scan_shape",), value=list(shape))
+        form.button(
+            f"Scan as images of {text}, as the columns suggest",
+            "scan_shape.propose",
+            propose,
+            type="tertiary",
+        )
 
 
 def _row(form: Form, by_name: Mapping[str, FieldSpec], names: list[str]) -> None:

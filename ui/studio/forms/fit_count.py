@@ -41,13 +41,14 @@ class PresetInfo:
 def preset_info(name: str) -> PresetInfo | None:
     """Return what the form shows of a preset, ``None`` for an unknown name."""
     from deepforest.cascade import DEFAULT, DEFAULT_OF_MANY_CLASSES, MART_CLASSES
-    from deepforest.presets import PRESETS, preset
+    from deepforest.presets import PRESETS
     from nodes.deep_forest import NAMES
 
     if name not in PRESETS:
         return None
     names = {setting: name for name, setting in NAMES.items()}
-    settings = preset(name).get_params(deep=False)
+    # Not by ``preset``, which asks for the shape of a row if the preset scans.
+    settings = PRESETS[name].kind(**PRESETS[name].params).get_params(deep=False)
     learners = settings.pop("learners")
     params = {names.get(setting, setting): value for setting, value in settings.items()}
     many = learners
@@ -152,8 +153,9 @@ def fit_count_text(params: Mapping[str, Any]) -> str | None:
     is_wrong = vectors not in ("folds", "oob") or resampling not in ("nested", "per_layer")
     if folds is None or layers is None or counts is None or is_wrong:
         return None
-    # With a selector each cascade sees other columns, so that they cannot share fits.
-    shares = params.get("select_features") is None and folds > 2
+    # With a selector or a scan each cascade sees other columns, so that they cannot share fits.
+    sees_all = params.get("select_features") is None and not params.get("scan_shape")
+    shares = sees_all and folds > 2
     fit_count = _FitCount(folds, vectors == "oob", resampling == "nested", shares)
     text = f"{fit_count.text(counts)}, up to {counted(layers, 'layer')}"
     many = _learner_counts(info.learners_of_many_classes)

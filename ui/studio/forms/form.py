@@ -90,7 +90,7 @@ class Form:
     files: Sequence[str] = ()
     sheets: Sequence[str] = ()
     """The sheets of the source, if it is an Excel file."""
-    placeholders: Mapping[str, str] = field(default_factory=dict)
+    placeholders: dict[str, str] = field(default_factory=dict)
     """What an empty field means, by its name, where that is not its default."""
     titles: Mapping[str, str] = field(default_factory=dict)
     """What fields are called on screen, by their names."""
