@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 from uuid import uuid4
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from engine.errors import SylvaError
 from engine.processes import ProcessId
@@ -41,8 +41,13 @@ from engine.workspace import Workspace
 Outputs = dict[str, ArtifactData]
 """The outputs of a node by port, as ``Artifact.to_dict`` describes them."""
 
-SubtaskReport = tuple[tuple[str, ...], str, float | None]
-"""Path (layer, learner, fold), state and seconds of one subtask."""
+SubtaskReport = tuple[tuple[str, ...], str, float | None, str]
+"""Path (layer, learner, fold), state, seconds and worker of one subtask."""
+
+
+def _with_worker(report: Any) -> Any:
+    """Return a report of a subtask with its worker, which older logs do not have."""
+    return [*report, ""] if isinstance(report, list | tuple) and len(report) == 3 else report
 
 
 @dataclass(frozen=True)
@@ -119,7 +124,9 @@ class NodeProgress(_NodeEvent):
 class SubtaskUpdate(_NodeEvent):
     """A node reports the states of subtasks, such as the fits of a deep forest."""
 
-    subtasks: Annotated[tuple[SubtaskReport, ...], Field(alias="jobs")] = ()
+    subtasks: Annotated[
+        tuple[Annotated[SubtaskReport, BeforeValidator(_with_worker)], ...], Field(alias="jobs")
+    ] = ()
     kind: Literal["jobs"] = "jobs"
 
 

@@ -54,6 +54,8 @@ class Subtask:
     seconds: float | None = None
     execution: int = 1
     """Which execution of the node, counted from 1, reported this last."""
+    worker: str = ""
+    """The worker of a cluster that carries it out, if it is known."""
 
 
 @dataclass(frozen=True)
@@ -260,8 +262,8 @@ def _with_result(node: NodeState, event: NodeFinished | NodeCached) -> NodeState
 def _reported(event: SubtaskUpdate, execution: int) -> dict[SubtaskPath, Subtask]:
     """Return the subtasks that an event reports, in the words of this version."""
     return {
-        path: Subtask(OLD_SUBTASK_STATES.get(state, state), seconds, execution)
-        for path, state, seconds in event.subtasks
+        path: Subtask(OLD_SUBTASK_STATES.get(state, state), seconds, execution, worker)
+        for path, state, seconds, worker in event.subtasks
     }
 
 

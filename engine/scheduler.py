@@ -208,6 +208,7 @@ class Scheduler:
             memory_limit=settings.memory_limit or options.memory_limit or self.default_memory,
             bytes_left=self.bytes_left,
             imports=node.type.imports,
+            delegates=node.type.run_subtask is not None,
         )
 
     def _upcoming(self) -> dict[str, None]:

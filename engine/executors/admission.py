@@ -23,6 +23,7 @@ from typing import Any
 from engine.environment import Versions, differences, environment, plugin_versions
 
 TOKEN = "token"
+UNLIMITED = 1_000_000
 
 
 def prepare_token(folder: Path) -> str:
@@ -75,7 +76,8 @@ def make_plugin(check: WorkerCheck, topic: str, distributed: Any) -> Any:
 
             refusals = check.refusals()
             if not refusals:
-                await worker.set_resources(**{check.resource: worker.state.nthreads})
+                # A mark, not a limit: a coordinator keeps it while its thread takes other tasks.
+                await worker.set_resources(**{check.resource: UNLIMITED})
             report = {
                 "address": worker.address,
                 "threads": worker.state.nthreads,

@@ -36,7 +36,8 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
@@ -56,7 +57,7 @@ from engine.events import (
     WorkerUpdate,
     event_from_dict,
 )
-from engine.executors import NodeTask
+from engine.executors import ClusterOfRun, NodeTask
 from engine.executors.admission import WorkerCheck, make_plugin, prepare_token
 from engine.executors.local import GRACE_SECONDS, LocalExecutor
 from engine.node_types import load_catalog
@@ -111,7 +112,7 @@ class DaskExecutor:
         """Since when each worker of the cluster is there, by address."""
         self.patience = float(os.environ.get(PATIENCE, PATIENCE_SECONDS))
         self._inbox: SimpleQueue[Message] = SimpleQueue()
-        self._client = _connect(address)
+        self._client = connect(address)
         # Dask's scheduler drops a topic named after a client together with the client.
         self._client.subscribe_topic(self._client.id, lambda event: self._inbox.put(event[1]))
         expected = environment() | plugin_versions()
@@ -162,8 +163,10 @@ class DaskExecutor:
 
     def _submit(self, key: str, running: _Running) -> None:
         """Make a Dask task of a node."""
-        machines = Counter(worker.machine for worker in self._admitted())
-        arguments = running.task.to_dict(), running.upcoming, self._client.id, dict(machines)
+        machines = dict(Counter(worker.machine for worker in self._admitted()))
+        cluster = ClusterOfRun(self.address, self._check.resource, machines)
+        task = replace(running.task, cluster=cluster)
+        arguments = task.to_dict(), running.upcoming, self._client.id, machines
         try:
             # The scheduler of the run decides about retries, and no result may be used twice.
             running.future = self._client.submit(
@@ -367,11 +370,11 @@ def check_workers(address: str, workspace: Workspace) -> list[WorkerUpdate]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _connect(address: str) -> Any:
+def connect(address: str, name: str = "sylva") -> Any:
     """Return a client of the cluster; raise ``SylvaError`` if no scheduler answers."""
     try:
         client = distributed().Client
-        return client(address, timeout=CONNECT_SECONDS, set_as_default=False, name="sylva")
+        return client(address, timeout=CONNECT_SECONDS, set_as_default=False, name=name)
     except (OSError, ValueError) as error:
         raise SylvaError(
             f"No Dask scheduler answers at {address}. "
@@ -390,7 +393,10 @@ def distributed() -> Any:
 
 # In a Dask worker
 
-_of_this_thread = threading.local()
+_idle_hosts: list[NodeHost] = []
+_hosts_lock = threading.Lock()
+# The kernel ends a host when the thread that started it ends, and Dask ends threads that secede.
+_host_starter = ThreadPoolExecutor(1, thread_name_prefix="sylva-hosts")
 
 
 def run_node(
@@ -408,7 +414,24 @@ def run_node(
             "every worker must see it under that path, over NFS for instance"
         )
         return _failed(task, "error", why)
-    host = _host(task.workspace)
+    if task.delegates:
+        # Its thread takes other tasks of Dask from now on, such as the subtasks of this node.
+        distributed().secede()
+    with _host(task.workspace) as host:
+        return _run_in_host(host, worker, key, task, upcoming, topic, machines)
+
+
+def _run_in_host(
+    host: NodeHost,
+    worker: Any,
+    key: str,
+    task: NodeTask,
+    upcoming: list[str],
+    topic: str,
+    machines: dict[str, int],
+) -> dict[str, Any]:
+    """Run one node, or a subtask of it, and return its last event with the worker's address."""
+    data = task.to_dict()
     host.submit(data, upcoming, machines.get(socket.gethostname(), 1))
     while _is_wanted(worker, key):
         try:
@@ -419,7 +442,7 @@ def run_node(
         if event is None:
             continue
         if event["kind"] in ("finished", "failed"):
-            return event
+            return {**event, "worker": worker.address}
         worker.log_event(topic, {"key": key, "event": event})
     host.terminate()
     worker.log_event(topic, {"key": key, "stopped": True})
@@ -432,15 +455,20 @@ def _failed(task: NodeTask, kind: str, why: str) -> dict[str, Any]:
     return NodeFailed(node=task.node, error=Failure(kind, why)).to_dict()
 
 
-def _host(workspace: str) -> NodeHost:
-    """Return the host of this thread; start it when it is first needed."""
-    host: NodeHost | None = getattr(_of_this_thread, "host", None)
-    if host and host.alive and host.workspace == workspace:
-        return host
-    if host:
-        host.terminate()
-    _of_this_thread.host = host = NodeHost(workspace)
-    return host
+@contextmanager
+def _host(workspace: str) -> Iterator[NodeHost]:
+    """Yield a host that no other thread uses; start one if all are busy."""
+    with _hosts_lock:
+        for idle in [each for each in _idle_hosts if not each.serves(workspace)]:
+            _idle_hosts.remove(idle)
+            idle.terminate()
+        host = _idle_hosts.pop() if _idle_hosts else None
+    if host is None:
+        host = _host_starter.submit(NodeHost, workspace).result()
+    yield host
+    if host.alive:
+        with _hosts_lock:
+            _idle_hosts.append(host)
 
 
 def _is_wanted(worker: Any, key: str) -> bool:
@@ -451,7 +479,7 @@ def _is_wanted(worker: Any, key: str) -> bool:
     if worker.status.name in ("closing", "closed", "failed"):
         return False
     task = worker.state.tasks.get(key)
-    return task is not None and task.state == "executing"
+    return task is not None and task.state in ("executing", "long-running")
 
 
 class NodeHost:
@@ -472,6 +500,10 @@ class NodeHost:
     def alive(self) -> bool:
         """Whether it can take a task."""
         return self._process.poll() is None
+
+    def serves(self, workspace: str) -> bool:
+        """Return whether it can take a task of a workspace."""
+        return self.alive and self.workspace == workspace
 
     def submit(self, task: dict[str, Any], upcoming: Iterable[str], share: int) -> None:
         """Hand over a task, of a machine that ``share`` workers use.
