@@ -37,6 +37,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ._fit_files import run_fit
     from ._fit_jobs import FitCancelled, FitEvent, FolderCheckpointer
     from .cascade import CascadeForestClassifier, CascadeForestRegressor
     from .composite import CompositeForestClassifier
@@ -68,6 +69,7 @@ __all__ = [
     "ScreenedForestClassifier",
     "permutation_importance",
     "preset",
+    "run_fit",
 ]
 
 _HOME = {
@@ -88,6 +90,7 @@ _HOME = {
     "ScreenedForestClassifier": "screening",
     "permutation_importance": "importance",
     "preset": "presets",
+    "run_fit": "_fit_files",
 }
 
 

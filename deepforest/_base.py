@@ -28,7 +28,7 @@ from ._cascade import (
     raw_importances,
 )
 from ._features import AUGMENT, Features
-from ._fit_jobs import Checkpointer, FitEvent, JobRunner, make_runner
+from ._fit_jobs import Checkpointer, FitEvent, JobRunner, RemoteJobs, make_runner
 from ._grow import grow_cascade
 from ._input import (
     TabularEstimator,
@@ -118,7 +118,7 @@ class BaseCascade(TransformerMixin, TabularEstimator):  # type: ignore[misc]
         times: Any = None,
         validation: tuple[Any, ...] | None = None,
         checkpoint: str | Path | Checkpointer | None = None,
-        executor: Executor | None = None,
+        executor: Executor | RemoteJobs | None = None,
         listener: Callable[[FitEvent], None] | None = None,
         cancelled: Callable[[], bool] | None = None,
     ) -> Self:

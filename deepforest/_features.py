@@ -62,6 +62,22 @@ class Features:
         self._raw_dataset: Any = None
         self._dataset: Any = None
 
+    @classmethod
+    def restore(
+        cls,
+        values: Array,
+        categorical: Array,
+        augment: str,
+        vectors: Array | None,
+        matrix: BinnedMatrix | None,
+        dataset: Any,
+    ) -> Features:
+        """Return the features of a layer with the views of them that were made before."""
+        features = cls(values, categorical, augment=augment, learning=True)
+        features.vectors = vectors
+        features._matrix, features._dataset = matrix, dataset
+        return features
+
     @cached_property
     def digest(self) -> str:
         """The hash of the raw features."""

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from joblib import effective_n_jobs  # type: ignore[import-untyped]
 
@@ -50,6 +50,8 @@ class FitJob:
     unpack: Callable[[Pack], Any] | None = None
     place: tuple[str, ...] = ()
     """Layer, learner and fold in words, for people."""
+    request: dict[str, Any] | None = None
+    """The same work for ``run_fit``, if another machine can do it."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,26 @@ class FitEvent:
     seconds: float = 0.0
     result: Any = field(default=None, repr=False)
     place: tuple[str, ...] = ()
+    worker: str = ""
+    """The machine that does the work, if it is another one."""
+
+
+@runtime_checkable
+class RemoteJobs(Protocol):
+    """Let other machines carry out fits; they see the folder of the checkpoints."""
+
+    @property
+    def n_jobs(self) -> int:
+        """How many fits may run at the same time."""
+
+    def submit_fit(self, key: str, request: dict[str, Any]) -> Future[str]:
+        """Let ``run_fit`` carry out a request; the future has the name of the worker.
+
+        It is done when the result is saved under ``key``, and fails if that is not possible.
+        """
+
+    def worker_of(self, key: str) -> str:
+        """Return the name of the worker that does the work now, empty if none does yet."""
 
 
 class Checkpointer(Protocol):
@@ -141,12 +163,22 @@ class Interrupt:
         return Interrupt, (None,)
 
 
+@dataclass
+class _Running:
+    """Hold a job that was started and has not ended."""
+
+    job: FitJob
+    began: float
+    worker: str = ""
+
+
 class JobRunner:
     """Run jobs on an executor, by default ``n_jobs`` own threads, in a ``with`` block.
 
     ``listener`` gets each event in the thread that calls ``run``. ``cancelled`` is called often;
     once it returns true, no further job starts and ``FitCancelled`` is raised. ``prefix`` is put
-    before the keys of saved results.
+    before the keys of saved results. ``remote`` carries out the jobs that have a request; it needs
+    a ``FolderCheckpointer``.
     """
 
     def __init__(
@@ -157,14 +189,27 @@ class JobRunner:
         checkpointer: Checkpointer | None = None,
         listener: Callable[[FitEvent], None] | None = None,
         cancelled: Callable[[], bool] | None = None,
+        remote: RemoteJobs | None = None,
     ) -> None:
-        self.n_jobs = n_jobs
+        self._n_jobs = n_jobs
+        self.remote = remote
         self.checkpointer = checkpointer
         self.prefix = ""
         self.interrupt = Interrupt(cancelled)
         self.notify = listener or (lambda event: None)
         self._executor = executor or ThreadPoolExecutor(n_jobs)
         self._owned = self._executor if executor is None else None
+
+    @property
+    def n_jobs(self) -> int:
+        """How many jobs run at the same time; workers may come and go."""
+        return self._n_jobs if self.remote is None else max(1, self.remote.n_jobs)
+
+    @property
+    def remote_folder(self) -> Path:
+        """The folder that all machines see."""
+        assert isinstance(self.checkpointer, FolderCheckpointer)
+        return self.checkpointer.folder
 
     def __enter__(self) -> JobRunner:
         return self
@@ -182,7 +227,7 @@ class JobRunner:
         """
         waiting = deque(jobs)
         results: dict[str, Any] = {}
-        running: dict[Future[Any], tuple[FitJob, float]] = {}
+        running: dict[Future[Any], _Running] = {}
         failure: BaseException | None = None
         for job in waiting:
             self._report(job, "waiting")
@@ -192,22 +237,34 @@ class JobRunner:
             # A limited wait, so that a cancelled fit stops soon even if no job ends.
             done, _ = wait(running, timeout=LOOK_EVERY, return_when=FIRST_COMPLETED)
             for future in done:
-                job, began = running.pop(future)
-                error = self._finish(job, future, time.perf_counter() - began, results)
+                error = self._finish(running.pop(future), future, results)
                 failure = error if failure is None else failure
+            self._report_workers(running.values())
         if failure is not None:
             raise failure
         return results
 
-    def _report(self, job: FitJob, state: State, seconds: float = 0.0, result: Any = None) -> None:
+    def _report(
+        self, job: FitJob, state: State, seconds: float = 0.0, result: Any = None, worker: str = ""
+    ) -> None:
         """Send an event to the listener."""
-        self.notify(FitEvent(job.key, state, seconds, result, job.place))
+        self.notify(FitEvent(job.key, state, seconds, result, job.place, worker))
+
+    def _report_workers(self, running: Iterable[_Running]) -> None:
+        """Report which machine does which job, once that is known or has changed."""
+        if self.remote is None:
+            return
+        for each in running:
+            worker = self.remote.worker_of(self.prefix + each.job.key)
+            if worker not in ("", each.worker):
+                each.worker = worker
+                self._report(each.job, "started", worker=worker)
 
     def _start(
         self,
         job: FitJob,
         results: dict[str, Any],
-        running: dict[Future[Any], tuple[FitJob, float]],
+        running: dict[Future[Any], _Running],
     ) -> BaseException | None:
         """Start a job, or load its saved result; return ``FitCancelled`` if it was cancelled."""
         try:
@@ -216,8 +273,14 @@ class JobRunner:
             return error
         if not self._load_saved(job, results):
             self._report(job, "started")
-            running[self._executor.submit(job.work)] = (job, time.perf_counter())
+            running[self._submit(job)] = _Running(job, time.perf_counter())
         return None
+
+    def _submit(self, job: FitJob) -> Future[Any]:
+        """Hand a job to the other machines if they can do it, else to the executor."""
+        if self.remote is not None and job.request is not None:
+            return self.remote.submit_fit(self.prefix + job.key, job.request)
+        return self._executor.submit(job.work)
 
     def _load_saved(self, job: FitJob, results: dict[str, Any]) -> bool:
         """Take the result of a job from the checkpoints; return whether it was there and usable."""
@@ -234,17 +297,36 @@ class JobRunner:
         return True
 
     def _finish(
-        self, job: FitJob, future: Future[Any], seconds: float, results: dict[str, Any]
+        self, running: _Running, future: Future[Any], results: dict[str, Any]
     ) -> BaseException | None:
         """Save and store the result of a job that has ended; return its error, if it failed."""
-        error = future.exception() or self._save(job, future.result())
+        job, seconds = running.job, time.perf_counter() - running.began
+        error = future.exception() or self._take(job, future.result(), results)
         if error is not None:
-            self._report(job, "failed", seconds)
+            self._report(job, "failed", seconds, worker=running.worker)
             if not isinstance(error, FitCancelled):
                 error.add_note(f"in the job {job.key}")
             return error
-        results[job.key] = future.result()
-        self._report(job, "finished", seconds, results[job.key])
+        worker = future.result() if self._is_remote(job) else ""
+        self._report(job, "finished", seconds, results[job.key], worker)
+        return None
+
+    def _is_remote(self, job: FitJob) -> bool:
+        """Return whether other machines carry out a job."""
+        return self.remote is not None and job.request is not None
+
+    def _take(self, job: FitJob, result: Any, results: dict[str, Any]) -> BaseException | None:
+        """Save the result of a job, or read it if another machine has saved it.
+
+        Return the error if that fails, for example on a full disk.
+        """
+        if not self._is_remote(job):
+            results[job.key] = result
+            return self._save(job, result)
+        pack = self.checkpointer.load(self.prefix + job.key) if self.checkpointer else None
+        if pack is None or job.unpack is None:
+            return OSError(f"the result of {job.key} is not in {self.remote_folder}")
+        results[job.key] = job.unpack(pack)
         return None
 
     def _save(self, job: FitJob, result: Any) -> BaseException | None:
@@ -261,15 +343,25 @@ class JobRunner:
 def make_runner(
     n_jobs: int | None,
     checkpoint: str | Path | Checkpointer | None,
-    executor: Executor | None,
+    executor: Executor | RemoteJobs | None,
     listener: Callable[[FitEvent], None] | None,
     cancelled: Callable[[], bool] | None,
 ) -> JobRunner:
-    """Return the runner of a fit; raise ``ValueError`` if ``checkpoint`` is a file."""
+    """Return the runner of a fit; raise ``ValueError`` if ``checkpoint`` is not what it needs."""
     if isinstance(checkpoint, str | Path):
         if Path(checkpoint).is_file():
             raise ValueError(f"checkpoint is {str(checkpoint)!r}, a file; give a folder")
         checkpoint = FolderCheckpointer(checkpoint)
+    if isinstance(executor, RemoteJobs):
+        if not isinstance(checkpoint, FolderCheckpointer):
+            raise ValueError("fits on other machines need a folder; give it as checkpoint")
+        return JobRunner(
+            effective_n_jobs(n_jobs),
+            checkpointer=checkpoint,
+            listener=listener,
+            cancelled=cancelled,
+            remote=executor,
+        )
     # An executor has no public way to ask how many jobs it runs at the same time.
     at_once = getattr(executor, "_max_workers", None) or effective_n_jobs(n_jobs)
     return JobRunner(

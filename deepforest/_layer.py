@@ -9,21 +9,22 @@ from __future__ import annotations
 
 import hashlib
 import json
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from ._features import Features, digest_of
+from ._fit import FitResult, PlannedFit, can_pack, carry_out, join, pack_fit, unpack_fit
+from ._fit_files import FitFiles
 from ._fit_jobs import FitJob, JobRunner
 from ._resampling import CascadeRows
 from .arithmetic import weighted_sum
 from .forest.binning import Binner
-from .learners import FITTED, FitSlice, Fitted, Learner, Target
+from .learners import FITTED, Fitted, Learner, Target
 from .persistence import VERSION, Pack
 
 if TYPE_CHECKING:
@@ -127,38 +128,8 @@ class LayerFit(NamedTuple):
     seconds: list[float]
 
 
-class FitResult(NamedTuple):
-    """Hold the result of one fit job: the vectors are those of ``PlannedFit.predict_rows``."""
-
-    model: Fitted
-    vectors: Array
-    seconds: float
-
-
 KnownFits = Mapping[tuple[str, Learner], FitResult]
 """Results of fits by key and learner: trials of several learners have the same keys."""
-
-
-@dataclass(frozen=True)
-class PlannedFit:
-    """Describe one fit: the rows a learner is trained on, and those it predicts.
-
-    It predicts the rows of ``left_out``, which the training rows do not hold. With ``out_of_bag``
-    it also predicts its training rows, each by the trees that did not draw it.
-    """
-
-    key: str
-    place: tuple[str, ...]
-    learner: Learner
-    training: Array
-    left_out: Array
-    out_of_bag: bool
-    seed: int
-
-    @cached_property
-    def predict_rows(self) -> Array:
-        """The rows whose vectors the fit returns, ascending."""
-        return _join(self.training, self.left_out) if self.out_of_bag else self.left_out
 
 
 def fit_layer(
@@ -234,7 +205,7 @@ def _fits_of(plan: LayerPlan, number: int, learner: Learner, title: str) -> list
         key = "-".join([stem, "fold", *(str(each + 1) for each in name)])
         training = np.setdiff1d(rows.training, left_out, assume_unique=True)
         seed = seed_of(plan.seed, plan.number, number, *name)
-        predicted = _join(left_out, rows.blind)
+        predicted = join(left_out, rows.blind)
         fits.append(PlannedFit(key, (*where, text), part, training, predicted, False, seed))
     return fits
 
@@ -265,43 +236,24 @@ def run_fits(
     if runner.checkpointer is not None:  # several fits may save into the same folder
         runner.prefix = f"{fingerprint(plan, features, target)}/"
     threads = max(1, runner.n_jobs // len(fits))
+    files = None
+    if runner.remote is not None:
+        files = FitFiles(runner.remote_folder, features, target, plan.weights)
     jobs = []
     for fit in fits:
         # Bound with ``partial``, not by lambdas: an executor may send the work to a process.
-        work = partial(_fit, fit, features, target, plan.weights, threads, runner.interrupt)
+        work = partial(carry_out, fit, features, target, plan.weights, threads, runner.interrupt)
         unpack = partial(
             unpack_fit,
             n_rows=len(fit.predict_rows),
             n_features=features.n_features,
             n_classes=target.n_classes,
         )
-        pack = _pack_fit if _can_pack(fit.learner) else None
-        jobs.append(FitJob(fit.key, work, pack, unpack, fit.place))
+        pack = pack_fit if can_pack(fit.learner) else None
+        request = files.request(fit, threads) if files and pack else None
+        jobs.append(FitJob(fit.key, work, pack, unpack, fit.place, request))
     results.update(runner.run(jobs))
     return results
-
-
-def _fit(
-    fit: PlannedFit,
-    features: Features,
-    target: Target,
-    weights: Array | None,
-    n_jobs: int,
-    interrupt: Callable[[], None],
-) -> FitResult:
-    """Carry out one fit."""
-    start = time.perf_counter()
-    rows = FitSlice(
-        fit.training,
-        fit.left_out,
-        weights,
-        fit.seed,
-        n_jobs,
-        interrupt,
-        out_of_bag=fit.out_of_bag,
-    )
-    model, vectors = fit.learner.fit(features, target, rows)
-    return FitResult(model, vectors, time.perf_counter() - start)
 
 
 def gather(
@@ -383,11 +335,6 @@ def mean(arrays: list[Array]) -> Array:
     return total / len(arrays) if len(arrays) > 1 else total
 
 
-def _join(some: Array, others: Array) -> Array:
-    """Return the rows of both, ascending."""
-    return np.sort(np.concatenate([some, others])) if len(others) else some
-
-
 def _typical(target: Target, rows: Array) -> Array:
     """Return the frequencies of the classes, or the mean of the target."""
     if target.n_classes:
@@ -396,38 +343,6 @@ def _typical(target: Target, rows: Array) -> Array:
 
 
 # --- fits and layers as plain data ---
-
-
-def _can_pack(learner: Learner) -> bool:
-    """Return whether the fitted learner can be saved without pickle."""
-    return learner.kind != "scikit"
-
-
-def _pack_fit(result: FitResult) -> Pack:
-    """Return the result of a fit job as a pack for a checkpointer."""
-    pack = result.model.pack()
-    about = {**pack.about, "seconds": result.seconds}
-    return Pack(about, {**pack.arrays, "vectors": result.vectors}, pack.text)
-
-
-def unpack_fit(pack: Pack, n_rows: int, n_features: int, n_classes: int) -> FitResult:
-    """Return the result of a fit job that was saved; raise ``ValueError`` if it cannot be right.
-
-    ``n_rows`` is the number of rows that the fit predicts.
-    """
-    # The file may be damaged or of another version: a wrong shape must not reach the kernels.
-    model = FITTED[pack.about["kind"]].unpack(pack, n_features, n_classes)
-    vectors, seconds = pack.arrays["vectors"], pack.about["seconds"]
-    if (
-        vectors.dtype != np.float32
-        or vectors.shape != (n_rows, max(n_classes, 1))
-        or not isinstance(seconds, float)
-    ):
-        raise ValueError("the vectors are not those of the rows")
-    # NaN is allowed: a row that every tree had in its bag. Float32 sums may exceed 1 slightly.
-    if n_classes and not (np.isnan(vectors) | ((vectors >= 0) & (vectors <= 1 + 1e-5))).all():
-        raise ValueError("the vectors are not probabilities")
-    return FitResult(model, vectors, seconds)
 
 
 def pack_layers(cascades: list[list[Layer]]) -> dict[str, Pack]:

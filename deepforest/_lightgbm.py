@@ -2,6 +2,7 @@
 
 - ``lightgbm_threads``  sets how many threads LightGBM uses in a block
 - ``new_dataset``       bins a matrix
+- ``load_dataset``      reads a Dataset from a file
 - ``rows_of``           takes some rows of a Dataset, which share its bins
 - ``widened``           adds columns to a copy of a Dataset
 """
@@ -12,6 +13,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -75,6 +77,14 @@ def new_dataset(values: Any, categorical: list[int], n_jobs: int = 1) -> Any:
     with lightgbm_threads(n_jobs):
         data = lightgbm.Dataset(values, params=params, categorical_feature=categorical)
         return data.construct()
+
+
+def load_dataset(path: Path) -> Any:
+    """Return the Dataset that ``save_binary`` wrote."""
+    import lightgbm
+
+    with lightgbm_threads(1):
+        return lightgbm.Dataset(str(path), params=dict(SETTINGS)).construct()
 
 
 def rows_of(data: Any, rows: Array, n_jobs: int = 1) -> Any:

@@ -12,8 +12,9 @@ import numpy.typing as npt
 
 from ._calibration import best_temperature
 from ._features import Features
+from ._fit import FitResult, PlannedFit
 from ._fit_jobs import JobRunner
-from ._layer import FitResult, PlannedFit, gather_vectors, plan_fits, run_fits
+from ._layer import gather_vectors, plan_fits, run_fits
 from ._strategy import GrowingCascade, GrowthPlan, TrainingData
 from .arithmetic import temper
 from .learners import Learner

@@ -47,6 +47,14 @@ class Cancelled(SylvaError):
     """The run was cancelled while this node was running."""
 
 
+class SubtaskFailed(SylvaError):
+    """A subtask of a node failed on another machine; ``kind`` is that of its failure."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
 class CorruptObject(SylvaError):
     """A stored output no longer has the bytes that were written."""
 

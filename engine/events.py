@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 from uuid import uuid4
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from engine.errors import SylvaError
 from engine.processes import ProcessId
@@ -41,8 +41,13 @@ from engine.workspace import Workspace
 Outputs = dict[str, ArtifactData]
 """The outputs of a node by port, as ``Artifact.to_dict`` describes them."""
 
-SubtaskReport = tuple[tuple[str, ...], str, float | None]
-"""Path (layer, learner, fold), state and seconds of one subtask."""
+SubtaskReport = tuple[tuple[str, ...], str, float | None, str]
+"""Path (layer, learner, fold), state, seconds and worker of one subtask."""
+
+
+def _with_worker(report: Any) -> Any:
+    """Return a report of a subtask with its worker, which older logs do not have."""
+    return [*report, ""] if isinstance(report, list | tuple) and len(report) == 3 else report
 
 
 @dataclass(frozen=True)
@@ -119,7 +124,9 @@ class NodeProgress(_NodeEvent):
 class SubtaskUpdate(_NodeEvent):
     """A node reports the states of subtasks, such as the fits of a deep forest."""
 
-    subtasks: Annotated[tuple[SubtaskReport, ...], Field(alias="jobs")] = ()
+    subtasks: Annotated[
+        tuple[Annotated[SubtaskReport, BeforeValidator(_with_worker)], ...], Field(alias="jobs")
+    ] = ()
     kind: Literal["jobs"] = "jobs"
 
 
@@ -188,6 +195,19 @@ class NodeReopened(_NodeEvent):
     kind: Literal["reopened"] = "reopened"
 
 
+class WorkerUpdate(_Event):
+    """A worker of a cluster may run the nodes of the run, may not, or is gone."""
+
+    address: str
+    state: Literal["admitted", "refused", "lost"] = "lost"
+    threads: int = 0
+    machine: str = ""
+    why: str = ""
+    """Why it was refused."""
+    node: ClassVar[None] = None
+    kind: Literal["worker"] = "worker"
+
+
 class UnknownEvent(_Event):
     """An event that cannot be read: damaged, or of a kind that a newer version writes."""
 
@@ -209,6 +229,7 @@ KnownEvent = (
     | NodeSkipped
     | NodeStopped
     | NodeReopened
+    | WorkerUpdate
 )
 RunEvent = KnownEvent | UnknownEvent
 

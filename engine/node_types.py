@@ -179,12 +179,14 @@ class NodeContext:
     """For each ``evaluation`` input, the branches it reads from, in the order of ``sources``."""
     on_progress: Callable[[float, str], None] = lambda fraction, text: None
     on_log: Callable[[str], None] = lambda text: None
-    on_subtask: Callable[[tuple[str, ...], SubtaskState, float | None], None] = (
-        lambda path, state, seconds: None
+    on_subtask: Callable[[tuple[str, ...], SubtaskState, float | None, str], None] = (
+        lambda path, state, seconds, worker: None
     )
     on_publish: Callable[[str, dict[str, Any]], None] = lambda name, data: None
     on_reading: Callable[[str, str | None], None] = lambda subject, field: None
     cancelled: threading.Event = field(default_factory=threading.Event)
+    remote: Any = None
+    """Lets other machines carry out subtasks, if the run uses a cluster: ``submit_fit``."""
     run_id: str = ""
     """The id of the run. The result must not depend on it; a file beside the result may name it."""
 
@@ -201,10 +203,17 @@ class NodeContext:
         self.on_log(text)
 
     def subtask(
-        self, path: tuple[str, ...], state: SubtaskState, seconds: float | None = None
+        self,
+        path: tuple[str, ...],
+        state: SubtaskState,
+        seconds: float | None = None,
+        worker: str = "",
     ) -> None:
-        """Report the state of a subtask; ``path`` names it, such as layer, learner and fold."""
-        self.on_subtask(path, state, seconds)
+        """Report the state of a subtask, and the worker of a cluster that carries it out.
+
+        ``path`` names it, such as layer, learner and fold.
+        """
+        self.on_subtask(path, state, seconds, worker)
 
     def publish(self, name: str, data: dict[str, Any]) -> None:
         """Publish a part of the result while the node is running: a few kilobytes of JSON.
@@ -244,6 +253,9 @@ class NodeContext:
 NodeFunction = Callable[[NodeContext, dict[str, Any], Any], dict[str, Any]]
 """``run(ctx, inputs, params) -> outputs``; inputs and outputs by port name."""
 
+SubtaskFunction = Callable[[Path, str, dict[str, Any], Callable[[], None]], None]
+"""``run_subtask(checkpoint, key, request, check_cancelled)``; it saves its result itself."""
+
 ColumnRule = Callable[[Mapping[str, Columns | None], Any], Mapping[str, Columns | None]]
 """``output_columns(inputs, params)``: the columns of each output, ``None`` if not known yet.
 
@@ -280,6 +292,8 @@ class NodeType:
     """Slow modules that ``run`` needs; loaded once and shared by all workers."""
     cacheable: bool = True
     """False for a node that runs for its effect: it runs again in every run of the pipeline."""
+    run_subtask: SubtaskFunction | None = None
+    """Carry out a subtask that the running node has submitted to ``NodeContext.remote``."""
     python: Python | None = None
     """How a node of this type is written in a Python script; without it, it cannot be exported."""
 

@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from engine.environment import environment_digest
 from engine.errors import BadInput, Bypassed
 from engine.graph import PipelineGraph
 from engine.node_types import Branch, NodeParams, NodeType, NodeTypes
 from engine.pipeline import NodeSettings, Pipeline, PortRef
+from engine.settings import check_cluster_address
 from engine.sweeps import ExpandedPipeline, expand
 from engine.validation import params_of
 
@@ -61,11 +62,8 @@ class RunOptions:
     """The texts of ``--set`` and ``--sweep``; the pipeline has these values already."""
 
     def __post_init__(self) -> None:
-        if self.executor is not None and not re.fullmatch(r"(tcp|tls)://\S+:\d+", self.executor):
-            raise BadInput(
-                f"--executor {self.executor}: "
-                "write the address of a Dask scheduler as tcp://HOST:PORT."
-            )
+        if self.executor is not None:
+            check_cluster_address(self.executor, "--executor")
 
     def to_dict(self) -> dict[str, Any]:
         """Return them as plain JSON, with the names that the run log has."""
@@ -189,6 +187,7 @@ def cache_key(
     ``inputs`` are content digests, ``sources`` the nodes they come from, ``fingerprint`` identifies
     what the node reads from outside, ``branches`` are those of a sweep that it evaluates. Content
     counts, not history: a node above that ran again with the same outcome changes no key below it.
+    Source code and libraries count too: another version may compute something else.
     """
     many = {port.name for port in node_type.inputs if port.many}
     content: dict[str, Any] = {
@@ -199,6 +198,7 @@ def cache_key(
         # A node with many inputs on one port may distinguish them by where they come from.
         "sources": {port: list(nodes) for port, nodes in sources.items() if port in many},
         "outside": fingerprint,
+        "environment": environment_digest(),
     }
     # Only where there are branches: a node outside a sweep keeps the key that it has always had.
     if any(branches):

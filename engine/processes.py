@@ -11,6 +11,7 @@ import ctypes
 import os
 import signal
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -127,15 +128,40 @@ def exit_text(code: int) -> str:
         return f"signal {-code}"
 
 
-def usable_memory() -> int:
-    """Return the megabytes one node may use; the limit of a container counts if there is one."""
+def usable_memory(share: int = 1) -> int:
+    """Return the megabytes one node may use, one of ``share`` programs that use this machine.
+
+    The limits of the control groups of this process count, from its own one up to the root. A
+    container, a job of SLURM and a service of systemd have such a group.
+    """
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    # Version 2 and version 1 of control groups; a group without a limit says "max".
-    for name in ("memory.max", "memory/memory.limit_in_bytes"):
-        limit = Path("/sys/fs/cgroup", name)
-        if limit.is_file() and (text := limit.read_text().strip()).isdigit():
-            total = min(total, int(text))
-    return int(total * MEMORY_SHARE / 1_000_000)
+    for file in memory_limit_files():
+        with contextlib.suppress(OSError):
+            # A group without a limit says "max", or in version 1 a number above all memory.
+            if (text := file.read_text().strip()).isdigit():
+                total = min(total, int(text))
+    return int(total * MEMORY_SHARE / 1_000_000 / share)
+
+
+def memory_limit_files(
+    root: Path = Path("/sys/fs/cgroup"), groups: Path = Path("/proc/self/cgroup")
+) -> Iterator[Path]:
+    """Yield the files that may limit the memory of this process, in any version of the groups."""
+    try:
+        lines = groups.read_text().splitlines()
+    except OSError:
+        lines = []
+    # A line is "number:controllers:/path"; version 2 has no controllers.
+    for line in ("0::/", "0:memory:/", *lines):
+        _, controllers, path = line.split(":", 2)
+        if controllers and "memory" not in controllers.split(","):
+            continue
+        top = root / "memory" if controllers else root
+        group = top / path.strip("/")
+        name = "memory.limit_in_bytes" if controllers else "memory.max"
+        for folder in (group, *group.parents):
+            if folder.is_relative_to(top):
+                yield folder / name
 
 
 def available_memory() -> int:

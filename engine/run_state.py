@@ -30,6 +30,7 @@ from engine.events import (
     RunStarted,
     SubtaskReport,
     SubtaskUpdate,
+    WorkerUpdate,
 )
 from engine.processes import ProcessId, is_alive
 
@@ -53,6 +54,8 @@ class Subtask:
     seconds: float | None = None
     execution: int = 1
     """Which execution of the node, counted from 1, reported this last."""
+    worker: str = ""
+    """The worker of a cluster that carries it out, if it is known."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,17 @@ class NodeState:
 
 
 @dataclass(frozen=True)
+class WorkerState:
+    """One worker of the cluster that a run uses."""
+
+    state: str
+    """``admitted``, ``refused`` or ``lost``."""
+    threads: int
+    machine: str
+    why: str = ""
+
+
+@dataclass(frozen=True)
 class RunState:
     """A run, derived from its events."""
 
@@ -94,6 +108,8 @@ class RunState:
     attempt: int = 0
     """How often a supervisor has started or resumed it."""
     last_event: int = 0
+    workers: dict[str, WorkerState] = field(default_factory=dict)
+    """The workers of its cluster by address, in the order in which they came."""
 
     @property
     def live(self) -> bool:
@@ -126,10 +142,14 @@ def apply_events(state: RunState, entries: Iterable[LogEntry]) -> RunState:
                     attempt=state.attempt + 1,
                     started=entry.time,
                     finished=None,
+                    workers={},
                 )
             case RunFinished():
                 state = replace(state, state=event.state, finished=entry.time)
                 nodes = _ended(nodes, event.state)
+            case WorkerUpdate():
+                worker = WorkerState(event.state, event.threads, event.machine, event.why)
+                state = replace(state, workers=state.workers | {event.address: worker})
             case _ if event.node is not None:
                 node = nodes.get(event.node, NodeState())
                 nodes[event.node] = _apply_to_node(node, event, entry.time)
@@ -242,8 +262,8 @@ def _with_result(node: NodeState, event: NodeFinished | NodeCached) -> NodeState
 def _reported(event: SubtaskUpdate, execution: int) -> dict[SubtaskPath, Subtask]:
     """Return the subtasks that an event reports, in the words of this version."""
     return {
-        path: Subtask(OLD_SUBTASK_STATES.get(state, state), seconds, execution)
-        for path, state, seconds in event.subtasks
+        path: Subtask(OLD_SUBTASK_STATES.get(state, state), seconds, execution, worker)
+        for path, state, seconds, worker in event.subtasks
     }
 
 

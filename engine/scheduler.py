@@ -32,6 +32,7 @@ from engine.events import (
     PartialResult,
     RunEvent,
     SubtaskUpdate,
+    WorkerUpdate,
 )
 from engine.executors import Executor, NodeTask
 from engine.plan import Plan, PlannedNode, RunOptions, cache_key
@@ -207,6 +208,7 @@ class Scheduler:
             memory_limit=settings.memory_limit or options.memory_limit or self.default_memory,
             bytes_left=self.bytes_left,
             imports=node.type.imports,
+            delegates=node.type.run_subtask is not None,
         )
 
     def _upcoming(self) -> dict[str, None]:
@@ -226,7 +228,7 @@ class Scheduler:
         ``NodeFinished`` and ``NodeFailed`` end a try; the other events only report progress.
         """
         match event:
-            case NodeStarted() | PartialResult():
+            case NodeStarted() | PartialResult() | WorkerUpdate():
                 self.log.append(self.run_id, event)
             case NodeProgress():
                 self._replace_progress(event)

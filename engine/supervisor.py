@@ -119,7 +119,7 @@ def supervise(workspace: Workspace, run_id: str, locks: Sequence[int]) -> str:
     plan = make_plan(pipeline, load_catalog(), options)
     pipelines.add(row.document, pipeline, plan.expanded)
     # Forked before anything is opened that a child should not share.
-    executor = _executor(workspace, options)
+    executor = _executor(workspace, run_id, options)
     try:
         with EventLog(workspace) as log:
             state = run_plan(log, row, plan, options, executor)
@@ -132,14 +132,14 @@ def supervise(workspace: Workspace, run_id: str, locks: Sequence[int]) -> str:
         executor.close()
 
 
-def _executor(workspace: Workspace, options: RunOptions) -> Executor:
+def _executor(workspace: Workspace, run_id: str, options: RunOptions) -> Executor:
     """Return the executor that the options ask for."""
     if options.executor is None:
         return LocalExecutor(workspace, options.workers or len(os.sched_getaffinity(0)))
     # Needs the package for clusters, which is not always installed.
     from engine.executors.dask import DaskExecutor
 
-    return DaskExecutor(options.executor, options.workers)
+    return DaskExecutor(options.executor, workspace.run_folder(run_id), options.workers)
 
 
 def run_plan(

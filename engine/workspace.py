@@ -8,13 +8,12 @@
       objects/      stored outputs, by content       results/           cache entries: key → outputs
       tmp/          being written                    checkpoints/       half-done nodes, by key
       runs/ID/      lock and logs of one run         sylva.db           runs and events
-      settings.json what pipelines may read from other machines
+      settings.json what pipelines may read from other machines, and the cluster that runs them
       services/     models that the studio serves
 """
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -26,14 +25,12 @@ from typing import Any
 
 from engine.atomic import lock
 from engine.errors import BadInput, SylvaError
+from engine.settings import REMOTE_SOURCES, remote_sources
 
 DEFAULT_ROOT = Path("~/.sylva")
 FOLDERS = ("data", "pipelines", "objects", "results", "tmp", "checkpoints", "runs")
 ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 """How an address such as ``s3://bucket`` begins; a ``Path`` made of it has one slash only."""
-
-REMOTE_SOURCES = "remote_sources"
-"""The setting of a workspace that lists which addresses pipelines may read."""
 
 CLEANING_SECONDS = 60.0
 """How long a run waits for `sylva gc` to end before it starts."""
@@ -225,7 +222,7 @@ class Files:
         machine connect to others.
         """
         settings = Workspace(self.workspace).settings
-        if not any(_covers(allowed, address) for allowed in _remote_sources(settings, field)):
+        if not any(_covers(allowed, address) for allowed in remote_sources(settings, field)):
             raise BadInput(
                 f"this workspace does not allow to read '{address}'; to allow it, write "
                 f'{{"{REMOTE_SOURCES}": ["{address}"]}} into {settings}',
@@ -281,27 +278,6 @@ class Files:
             message = f"'{path}' is outside of the workspace; use a file in {self.data}"
             raise BadInput(message, field=field)
         return file
-
-
-def _remote_sources(settings: Path, field: str) -> list[str]:
-    """Return the addresses that the settings allow; raise ``BadInput`` if they cannot be read."""
-    try:
-        text = settings.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return []
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"{settings} cannot be read: {error}", field=field) from error
-    try:
-        content = json.loads(text)
-    except (ValueError, RecursionError):
-        content = None
-    allowed = content.get(REMOTE_SOURCES, []) if isinstance(content, dict) else None
-    if not isinstance(allowed, list) or not all(isinstance(each, str) for each in allowed):
-        raise BadInput(
-            f'{settings} must have the form {{"{REMOTE_SOURCES}": ["s3://bucket"]}}; correct it',
-            field=field,
-        )
-    return allowed
 
 
 def _covers(allowed: str, address: str) -> bool:

@@ -250,11 +250,13 @@ def _part_of_progress(
 
 def _subtasks_of(
     ctx: NodeContext, candidate: Candidate
-) -> Callable[[tuple[str, ...], SubtaskState, float | None], None]:
+) -> Callable[[tuple[str, ...], SubtaskState, float | None, str], None]:
     """Return a function that reports the subtasks of one model below its name."""
 
-    def report(path: tuple[str, ...], state: SubtaskState, seconds: float | None) -> None:
-        ctx.subtask((f"{candidate.number + 1}. {candidate.title}", *path), state, seconds)
+    def report(
+        path: tuple[str, ...], state: SubtaskState, seconds: float | None, worker: str
+    ) -> None:
+        ctx.subtask((f"{candidate.number + 1}. {candidate.title}", *path), state, seconds, worker)
 
     return report
 

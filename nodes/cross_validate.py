@@ -237,7 +237,7 @@ def _out_of_fold(
         ctx,
         threads=1,
         on_progress=lambda fraction, text: None,
-        on_subtask=lambda path, state, seconds: None,
+        on_subtask=lambda path, state, seconds, worker: None,
         on_publish=lambda name, data: None,
         on_log=lambda text: None,
     )

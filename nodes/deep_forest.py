@@ -6,7 +6,7 @@ turns the events of a fit into what the run page shows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -525,6 +525,7 @@ def fit(ctx: NodeContext, rows: TrainingRows, cascade: Any) -> None:
             times=_times(ctx, rows, cascade),
             validation=rows.validation,
             checkpoint=ctx.checkpoint,
+            executor=ctx.remote,
             listener=FitProgress(ctx, cascade).on_event,
             cancelled=ctx.cancelled.is_set,
         )
@@ -535,6 +536,15 @@ def fit(ctx: NodeContext, rows: TrainingRows, cascade: Any) -> None:
         # It raises Cancelled. The line after it is for a cancel that is not the run's.
         ctx.check_cancelled()
         raise
+
+
+def run_subtask(
+    checkpoint: Path, key: str, request: dict[str, Any], check_cancelled: Callable[[], None]
+) -> None:
+    """Carry out one fit of a cascade that another process grows."""
+    from deepforest import run_fit
+
+    run_fit(checkpoint, key, request, check_cancelled)
 
 
 def _times(ctx: NodeContext, rows: TrainingRows, cascade: Any) -> Any:
@@ -621,7 +631,7 @@ class FitProgress:
         if event.place[0] != self.stage:
             self._start_stage(event.place[0])
         seconds = getattr(event.result, "seconds", None)
-        self.ctx.subtask(event.place, SUBTASK_STATES[event.state], seconds)
+        self.ctx.subtask(event.place, SUBTASK_STATES[event.state], seconds, event.worker)
         if event.state == "waiting":
             self.planned += 1
         if event.state in ("finished", "kept"):
@@ -739,5 +749,6 @@ NODE = training_node(
     python=python,
     imports=("lightgbm", "deepforest.presets"),
     check_task=check_task,
+    run_subtask=run_subtask,
     check_columns=check_scan,
 )

@@ -12,7 +12,7 @@ import json
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -81,6 +81,13 @@ class Cluster:
         self.nannies.append(nanny)
         return nanny
 
+    def start_odd_worker(self, *python: str, **environment: str) -> None:
+        """A worker without a nanny, whose Python has other options or sees other packages."""
+        command = "from distributed.cli.dask_worker import main; main()"
+        words = [sys.executable, *python, "-c", command, self.address, "--host", self.host]
+        words += ["--nthreads", "1", "--no-nanny"]
+        self._start([*words, "--local-directory", str(self.folder / uuid4().hex[:8])], environment)
+
     def run(self, document: dict[str, Any], *words: str) -> subprocess.Popen[str]:
         """Start a run on this cluster."""
         command = [
@@ -143,11 +150,14 @@ class Cluster:
         }
         return found if len(found) == len(self.nannies) else set()
 
-    def _start(self, words: Sequence[str]) -> subprocess.Popen[bytes]:
+    def _start(
+        self, words: Sequence[str], environment: Mapping[str, str] | None = None
+    ) -> subprocess.Popen[bytes]:
+        ours = {**self.lab.environment, "OMP_NUM_THREADS": "1", **self.settings}
         with (self.folder / "log.txt").open("ab") as log:
             process = subprocess.Popen(
                 [*words, "--no-dashboard"],
-                env={**self.lab.environment, "OMP_NUM_THREADS": "1", **self.settings},
+                env={**ours, **(environment or {})},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -118,6 +118,14 @@ class BinnedMatrix:
         self.columns = np.empty((capacity, n_rows) if by_column else (0, 0), np.uint8)
         self.rows = np.empty((n_rows, capacity) if by_row else (0, 0), np.uint8)
 
+    @classmethod
+    def of(cls, columns: Array, rows: Array, n_bins: Sequence[int]) -> BinnedMatrix:
+        """Return the matrix of bins that were made before, by column and by row."""
+        matrix = cls(len(rows), len(n_bins), by_column=False, by_row=False)
+        matrix.columns, matrix.rows = columns, rows
+        matrix.n_features, matrix.n_bins = len(n_bins), np.array(n_bins, np.int32)
+        return matrix
+
     def append(self, binner: Binner, values: Array, n_jobs: int = 1) -> BinnedMatrix:
         """Add the columns of ``values``, binned by ``binner``."""
         if self.n_features + binner.n_features > self.capacity:

@@ -125,6 +125,8 @@ class Learner(ABC):
     kind: ClassVar[str]
     out_of_bag: ClassVar[bool] = False
     """Whether it can predict its own training rows, from the trees that left them out."""
+    view: ClassVar[str] = "numbers"
+    """How it reads the features: their "bins", LightGBM's "dataset" or the "numbers"."""
     old_names: ClassVar[Mapping[str, str]] = {}
     """The settings that had another name in earlier versions: old name → new name."""
 
@@ -133,9 +135,12 @@ class Learner(ABC):
     def __post_init__(self) -> None:
         check_whole(f"count of {self.kind}", self.count, 1)
 
-    @abstractmethod
     def prepare(self, features: Features) -> None:
         """Make the view of the features that all fits share, before the first of them starts."""
+        if self.view == "bins":
+            features.binned()
+        elif self.view == "dataset":
+            features.dataset()
 
     @abstractmethod
     def fit(self, features: Features, target: Target, part: FitSlice) -> Fit:

@@ -67,6 +67,7 @@ class ForestLearner(Learner):
     splitter: ClassVar[str]
     bootstrap: ClassVar[bool] = False
     out_of_bag = True
+    view = "bins"
 
     n_estimators: int = 100
     max_depth: int | None = None
@@ -84,10 +85,6 @@ class ForestLearner(Learner):
     def share(self, n: int) -> Learner:
         """Return a forest with its share of the trees."""
         return self.with_trees(1 / n)
-
-    def prepare(self, features: Features) -> None:
-        """Bin the features."""
-        features.binned()
 
     def fit(self, features: Features, target: Target, part: FitSlice) -> Fit:
         """Grow the forest; held-out and out-of-bag rows are predicted while the trees grow."""

@@ -99,6 +99,7 @@ class Mart(Learner):
     """
 
     kind = "mart"
+    view = "dataset"
 
     n_estimators: int = 50
     learning_rate: float = 0.1
@@ -117,10 +118,6 @@ class Mart(Learner):
             check_whole("max_depth of mart", self.max_depth, 1)
         for name in ("learning_rate", "subsample", "colsample_bytree"):
             check_share(f"{name} of mart", getattr(self, name))
-
-    def prepare(self, features: Features) -> None:
-        """Let LightGBM bin the features, once for all fits."""
-        features.dataset()
 
     def fit(self, features: Features, target: Target, part: FitSlice) -> Fit:
         """Fit on the rows of ``part``, which share the bins of all rows."""

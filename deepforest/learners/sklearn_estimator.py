@@ -78,9 +78,6 @@ class Scikit(Learner):
         if not hasattr(self.estimator, "fit"):
             raise ValueError(f"{self.estimator!r} is not a scikit-learn estimator")
 
-    def prepare(self, features: Features) -> None:
-        """Do nothing: an estimator sees the numbers themselves."""
-
     def fit(self, features: Features, target: Target, part: FitSlice) -> Fit:
         """Fit a clone of the estimator, with the seed of ``part`` as its random state.
 

@@ -6,6 +6,8 @@
 - ``fork_server``  the process from which these are forked
 - ``worker``       runs one node, inside its process
 - ``dask``         tasks on the workers of a Dask cluster
+- ``cluster_jobs``  subtasks of one node on such workers
+- ``admission``    which workers may run nodes
 """
 
 from __future__ import annotations
@@ -19,6 +21,25 @@ from pydantic import TypeAdapter
 from engine.events import RunEvent
 from engine.node_types import Branch
 from engine.store import Artifact
+
+
+@dataclass(frozen=True)
+class ClusterOfRun:
+    """The Dask cluster that a run uses."""
+
+    address: str
+    resource: str
+    """What workers have that may run its nodes."""
+    machines: dict[str, int]
+    """How many of these workers each machine has."""
+
+
+@dataclass(frozen=True)
+class SubtaskRequest:
+    """A subtask of a node: its key among the checkpoints, and what the node's type needs."""
+
+    key: str
+    request: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -49,6 +70,12 @@ class NodeTask:
     bytes_left: int | None
     """Bytes that may still be added to the store."""
     imports: tuple[str, ...]
+    delegates: bool = False
+    """Whether other processes can carry out subtasks of the node."""
+    cluster: ClusterOfRun | None = None
+    """Where they can, if the run uses a cluster."""
+    subtask: SubtaskRequest | None = None
+    """A subtask of the node to be carried out, instead of the whole node."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain JSON."""

@@ -14,6 +14,8 @@ stopped. So each thread of a Dask worker has a host, which runs nodes through a 
 with its preloaded libraries, limits and process groups. The kernel tells the host when its Dask
 worker dies; the host then ends its node and everything the node has started.
 
+Each worker is checked before it gets a node: ``engine.executors.admission``.
+
 Dask gives the task of a worker that died to another worker. Once a task is no longer wanted (the
 run was cancelled, or its supervisor died), Dask's scheduler drops it; ``run_node`` notices this
 and ends the node.
@@ -25,13 +27,17 @@ import contextlib
 import importlib
 import json
 import os
+import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
@@ -40,29 +46,43 @@ from queue import Empty, SimpleQueue
 from typing import Any
 from uuid import uuid4
 
+from engine.environment import environment, plugin_versions
 from engine.errors import SylvaError
-from engine.events import Failure, NodeFailed, NodeFinished, NodeStarted, RunEvent, event_from_dict
-from engine.executors import NodeTask
+from engine.events import (
+    Failure,
+    NodeFailed,
+    NodeFinished,
+    NodeStarted,
+    RunEvent,
+    WorkerUpdate,
+    event_from_dict,
+)
+from engine.executors import ClusterOfRun, NodeTask
+from engine.executors.admission import WorkerCheck, make_plugin, prepare_token
 from engine.executors.local import GRACE_SECONDS, LocalExecutor
 from engine.node_types import load_catalog
 from engine.processes import die_with_parent, usable_memory, wait_passively
 from engine.workspace import Workspace
 
-CONNECT_SECONDS = 5.0
+CONNECT_SECONDS = 4.0
 STOP_SECONDS = 2.0
 CHECK_SECONDS = 0.2
 """How often a Dask task checks whether it is still wanted."""
 COUNT_SECONDS = 1.0
-"""How often the workers are counted."""
+"""How often the Dask scheduler is asked which workers it has."""
+CHECKED_SECONDS = 10.0
+"""How long the check of a worker may take; after that the worker is refused."""
 HOST_WAIT_SECONDS = 1.0
 PATIENCE = "SYLVA_CLUSTER_PATIENCE"
 PATIENCE_SECONDS = 60.0
-"""How long a cluster may be without workers before its nodes fail; ``PATIENCE`` overrides it."""
+"""How long a run may be without admitted workers before its nodes fail; ``PATIENCE`` overrides
+it."""
 VISIBLE_SECONDS = 90.0
 """How long a result may take to appear: a network file system caches that it was not there."""
 
 Message = dict[str, Any]
-"""From a Dask task: its ``key``, and an ``event`` or that it ``stopped``. Empty: a wake-up."""
+"""From a Dask task: its ``key``, and an ``event`` or that it ``stopped``. From the check of a
+worker: ``checked``, what it found. Empty: a wake-up."""
 
 
 # In the supervisor
@@ -73,24 +93,33 @@ class _Running:
     """A task that was submitted and has not ended."""
 
     task: NodeTask
-    future: Any
+    upcoming: list[str]
+    future: Any = None
+    """None while the run has no worker."""
     started: bool = False
 
 
 class DaskExecutor:
-    """Runs as many nodes at once as the cluster has threads, or at most ``limit`` of them."""
+    """Runs as many nodes at once as admitted workers have threads, or at most ``limit`` of them."""
 
-    def __init__(self, address: str, limit: int | None = None) -> None:
+    def __init__(self, address: str, run_folder: Path, limit: int | None = None) -> None:
         self.address = address
         self.limit = limit
         self.running: dict[str, _Running] = {}
+        self.workers: dict[str, WorkerUpdate] = {}
+        """The workers of the cluster that have been checked, by address."""
+        self._present: dict[str, float] = {}
+        """Since when each worker of the cluster is there, by address."""
         self.patience = float(os.environ.get(PATIENCE, PATIENCE_SECONDS))
         self._inbox: SimpleQueue[Message] = SimpleQueue()
-        self._client = _connect(address)
+        self._client = connect(address)
         # Dask's scheduler drops a topic named after a client together with the client.
         self._client.subscribe_topic(self._client.id, lambda event: self._inbox.put(event[1]))
-        self._had_workers = time.monotonic()
-        self._count_threads()
+        expected = environment() | plugin_versions()
+        self._check = WorkerCheck(str(run_folder), prepare_token(run_folder), expected)
+        self._plugin = f"sylva-{run_folder.name}"
+        self._admit_workers()
+        self._had_workers = self._looked = time.monotonic()
 
     @property
     def free(self) -> int:
@@ -98,30 +127,68 @@ class DaskExecutor:
 
         Without any thread it is one: a waiting task then fails when no worker comes in time.
         """
-        threads: int = max(1, self._threads)
+        threads = max(1, sum(worker.threads for worker in self._admitted()))
         return min(threads, self.limit or threads) - len(self.running)
 
+    def n_workers(self) -> int:
+        """Return how many workers the cluster has, whether they are admitted or not."""
+        return len(self._client.nthreads())
+
+    def _admitted(self) -> list[WorkerUpdate]:
+        """Return the workers that may run nodes."""
+        return [worker for worker in self.workers.values() if worker.state == "admitted"]
+
+    def _admit_workers(self) -> None:
+        """Let Dask check all workers, also those that join later."""
+        cloudpickle = importlib.import_module("cloudpickle")
+        modules = [sys.modules[each] for each in (WorkerCheck.__module__, environment.__module__)]
+        # The check travels with its code: a worker without Sylva must be able to run it.
+        for module in modules:
+            cloudpickle.register_pickle_by_value(module)
+        try:
+            plugin = make_plugin(self._check, self._client.id, distributed())
+            # A worker that cannot even read the plug-in makes this fail; the others are checked.
+            with contextlib.suppress(Exception):
+                self._client.register_plugin(plugin, name=self._plugin)
+        finally:
+            for module in modules:
+                cloudpickle.unregister_pickle_by_value(module)
+
     def submit(self, task: NodeTask, upcoming: Mapping[str, None]) -> None:
-        """Hand a node to the cluster."""
+        """Hand a node to the cluster, or keep it until the first worker is admitted."""
         key = f"sylva-{task.run}-{task.node}-{task.try_number}-{uuid4().hex[:8]}"
-        arguments = (task.to_dict(), list(upcoming), self._client.id)
+        self.running[key] = running = _Running(task, list(upcoming))
+        if self._admitted():
+            self._submit(key, running)
+
+    def _submit(self, key: str, running: _Running) -> None:
+        """Make a Dask task of a node."""
+        machines = dict(Counter(worker.machine for worker in self._admitted()))
+        cluster = ClusterOfRun(self.address, self._check.resource, machines)
+        task = replace(running.task, cluster=cluster)
+        arguments = task.to_dict(), running.upcoming, self._client.id, machines
         try:
             # The scheduler of the run decides about retries, and no result may be used twice.
-            future = self._client.submit(run_node, *arguments, key=key, pure=False, retries=0)
+            running.future = self._client.submit(
+                run_node,
+                *arguments,
+                key=key,
+                pure=False,
+                retries=0,
+                resources={self._check.resource: 1},
+            )
         except Exception as error:  # the client gave up on a scheduler that went away
-            self.running[key] = _Running(task, None)
-            failed = NodeFailed(node=task.node, error=self._explain(error))
+            failed = NodeFailed(node=running.task.node, error=self._explain(error))
             self._inbox.put({"key": key, "event": failed.to_dict()})
         else:
-            self.running[key] = _Running(task, future)
-            future.add_done_callback(self._receive_outcome)
+            running.future.add_done_callback(self._receive_outcome)
 
     def wait(self, timeout: float | None) -> list[RunEvent]:
-        """Return new events of nodes; fail all nodes if the cluster has no workers any more."""
+        """Return new events of nodes and workers; fail all nodes if no worker is left for them."""
         limit = COUNT_SECONDS if timeout is None else min(timeout, COUNT_SECONDS)
         events = [event for message in self._messages(limit) for event in self._handle(message)]
-        if time.monotonic() - self._counted >= COUNT_SECONDS:
-            self._count_threads()
+        if time.monotonic() - self._looked >= COUNT_SECONDS:
+            events += self._look_at_workers()
         return events + self._fail_without_workers()
 
     def wake(self) -> None:
@@ -142,6 +209,7 @@ class DaskExecutor:
     def close(self) -> None:
         """Leave the cluster, which drops all tasks that are left."""
         with contextlib.suppress(Exception):  # it may be gone, in any state
+            self._client.unregister_worker_plugin(self._plugin)
             self._client.unsubscribe_topic(self._client.id)
             self._client.close(timeout=STOP_SECONDS)
 
@@ -156,6 +224,8 @@ class DaskExecutor:
 
     def _handle(self, message: Message) -> list[RunEvent]:
         """Return the event of a message, if it has one and its task still counts."""
+        if "checked" in message:
+            return self._checked(message["checked"])
         running = self.running.get(message.get("key", ""))
         if running is None or "event" not in message:
             return []
@@ -202,28 +272,78 @@ class DaskExecutor:
         )
         return Failure("error", why)
 
-    def _count_threads(self) -> None:
-        """Ask the Dask scheduler how many threads its workers have now."""
-        self._counted = time.monotonic()
+    def _checked(self, report: Mapping[str, Any]) -> list[RunEvent]:
+        """Note that a worker was admitted or refused."""
+        why = "; ".join(report["refusals"])
+        worker = WorkerUpdate(
+            address=report["address"],
+            state="refused" if why else "admitted",
+            threads=report["threads"],
+            machine=report["machine"],
+            why=why,
+        )
+        self.workers[worker.address] = worker
+        others = self._look_at_workers()
+        if self._admitted() == [worker]:
+            self._submit_again()
+        return [*others, worker]
+
+    def _submit_again(self) -> None:
+        """Submit all nodes, now that there is a worker.
+
+        When a worker joins, Dask looks for tasks that wait for one before the worker is admitted,
+        and not again after that.
+        """
+        waiting = list(self.running.values())
+        self._cancel_all()
+        for running in waiting:
+            self.submit(running.task, dict.fromkeys(running.upcoming))
+
+    def _look_at_workers(self) -> list[RunEvent]:
+        """Ask the Dask scheduler for its workers.
+
+        Return and forget those that are gone; return those that did not report as refused.
+        """
+        self._looked = now = time.monotonic()
         try:
-            self._threads = sum(self._client.nthreads(callback_timeout=STOP_SECONDS).values())
+            present = self._client.nthreads(callback_timeout=STOP_SECONDS)
         except (OSError, AttributeError):  # out of reach, or the client has given up
-            self._threads = 0
-        if self._threads:
-            self._had_workers = self._counted
+            present = {}
+        gone = [self.workers.pop(address) for address in set(self.workers) - set(present)]
+        events: list[RunEvent] = [each.model_copy(update={"state": "lost"}) for each in gone]
+        self._present = {each: self._present.get(each, now) for each in present}
+        for address in set(present) - set(self.workers):
+            if now - self._present[address] >= CHECKED_SECONDS:
+                why = "it cannot run the check of this run; has it another version of Python?"
+                refused = WorkerUpdate(address=address, state="refused", why=why)
+                self.workers[address] = refused
+                events.append(refused)
+        if self._admitted():
+            self._had_workers = now
+        return events
 
     def _fail_without_workers(self) -> list[RunEvent]:
-        """Fail all nodes if the cluster has been without workers for too long."""
+        """Fail all nodes if the run has been without admitted workers for too long."""
         waited = time.monotonic() - self._had_workers
-        if self._threads or not self.running or waited < self.patience:
+        if self._admitted() or not self.running or waited < self.patience:
             return []
         lost = [running.task.node for running in self.running.values()]
         self._cancel_all()
-        why = (
-            f"was lost: the Dask scheduler at {self.address} has had no worker "
-            f"for {self.patience:g} s; start some"
+        failure = Failure("lost", self._why_no_worker())
+        return [NodeFailed(node=node, error=failure) for node in lost]
+
+    def _why_no_worker(self) -> str:
+        """Return why no worker may run a node, and what to do."""
+        wait = f"for {self.patience:g} s"
+        refused = [f"{worker.address}: {worker.why}" for worker in self.workers.values()]
+        if not refused:
+            scheduler = f"the Dask scheduler at {self.address}"
+            return f"was lost: {scheduler} has had no worker {wait}; start some"
+        return (
+            f"was lost: no worker of the cluster at {self.address} could be used {wait}. "
+            + ". ".join(refused)
+            + ". Every worker needs the workspace under the same path and the same versions"
         )
-        return [NodeFailed(node=node, error=Failure("lost", why)) for node in lost]
 
     def _cancel_all(self) -> None:
         """Forget all tasks, and ask Dask to drop them."""
@@ -233,11 +353,28 @@ class DaskExecutor:
             self._client.cancel(futures)
 
 
-def _connect(address: str) -> Any:
+def check_workers(address: str, workspace: Workspace) -> list[WorkerUpdate]:
+    """Return the workers of a cluster, each admitted or refused, as a run would find them.
+
+    Raise ``SylvaError`` if no scheduler answers.
+    """
+    folder = workspace.temporary / f"check-{uuid4().hex[:8]}"
+    executor = DaskExecutor(address, folder)
+    try:
+        deadline = time.monotonic() + CHECKED_SECONDS + COUNT_SECONDS
+        while time.monotonic() < deadline and len(executor.workers) < executor.n_workers():
+            executor.wait(CHECK_SECONDS)
+        return list(executor.workers.values())
+    finally:
+        executor.close()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def connect(address: str, name: str = "sylva") -> Any:
     """Return a client of the cluster; raise ``SylvaError`` if no scheduler answers."""
     try:
-        client = _distributed().Client
-        return client(address, timeout=CONNECT_SECONDS, set_as_default=False, name="sylva")
+        client = distributed().Client
+        return client(address, timeout=CONNECT_SECONDS, set_as_default=False, name=name)
     except (OSError, ValueError) as error:
         raise SylvaError(
             f"No Dask scheduler answers at {address}. "
@@ -245,7 +382,7 @@ def _connect(address: str) -> Any:
         ) from error
 
 
-def _distributed() -> Any:
+def distributed() -> Any:
     """Import Dask, which is installed only where a cluster is used."""
     try:
         return importlib.import_module("distributed")
@@ -256,12 +393,20 @@ def _distributed() -> Any:
 
 # In a Dask worker
 
-_of_this_thread = threading.local()
+_idle_hosts: list[NodeHost] = []
+_hosts_lock = threading.Lock()
+# The kernel ends a host when the thread that started it ends, and Dask ends threads that secede.
+_host_starter = ThreadPoolExecutor(1, thread_name_prefix="sylva-hosts")
 
 
-def run_node(data: dict[str, Any], upcoming: list[str], topic: str) -> dict[str, Any]:
-    """Run one node in a host process, forward its events to ``topic`` and return the last one."""
-    worker = _distributed().get_worker()
+def run_node(
+    data: dict[str, Any], upcoming: list[str], topic: str, machines: dict[str, int]
+) -> dict[str, Any]:
+    """Run one node in a host process, forward its events to ``topic`` and return the last one.
+
+    ``machines`` says how many workers of the run each machine has: they share its memory.
+    """
+    worker = distributed().get_worker()
     task, key = NodeTask.from_dict(data), worker.get_current_task()
     if not Workspace(Path(task.workspace)).run_folder(task.run).is_dir():
         why = (
@@ -269,8 +414,25 @@ def run_node(data: dict[str, Any], upcoming: list[str], topic: str) -> dict[str,
             "every worker must see it under that path, over NFS for instance"
         )
         return _failed(task, "error", why)
-    host = _host(task.workspace)
-    host.submit(data, upcoming)
+    if task.delegates:
+        # Its thread takes other tasks of Dask from now on, such as the subtasks of this node.
+        distributed().secede()
+    with _host(task.workspace) as host:
+        return _run_in_host(host, worker, key, task, upcoming, topic, machines)
+
+
+def _run_in_host(
+    host: NodeHost,
+    worker: Any,
+    key: str,
+    task: NodeTask,
+    upcoming: list[str],
+    topic: str,
+    machines: dict[str, int],
+) -> dict[str, Any]:
+    """Run one node, or a subtask of it, and return its last event with the worker's address."""
+    data = task.to_dict()
+    host.submit(data, upcoming, machines.get(socket.gethostname(), 1))
     while _is_wanted(worker, key):
         try:
             event = host.receive(CHECK_SECONDS)
@@ -280,12 +442,12 @@ def run_node(data: dict[str, Any], upcoming: list[str], topic: str) -> dict[str,
         if event is None:
             continue
         if event["kind"] in ("finished", "failed"):
-            return event
+            return {**event, "worker": worker.address}
         worker.log_event(topic, {"key": key, "event": event})
     host.terminate()
     worker.log_event(topic, {"key": key, "stopped": True})
     # If only the worker is closing, not the run, Dask gives the task to another worker.
-    raise _distributed().Reschedule
+    raise distributed().Reschedule
 
 
 def _failed(task: NodeTask, kind: str, why: str) -> dict[str, Any]:
@@ -293,15 +455,20 @@ def _failed(task: NodeTask, kind: str, why: str) -> dict[str, Any]:
     return NodeFailed(node=task.node, error=Failure(kind, why)).to_dict()
 
 
-def _host(workspace: str) -> NodeHost:
-    """Return the host of this thread; start it when it is first needed."""
-    host: NodeHost | None = getattr(_of_this_thread, "host", None)
-    if host and host.alive and host.workspace == workspace:
-        return host
-    if host:
-        host.terminate()
-    _of_this_thread.host = host = NodeHost(workspace)
-    return host
+@contextmanager
+def _host(workspace: str) -> Iterator[NodeHost]:
+    """Yield a host that no other thread uses; start one if all are busy."""
+    with _hosts_lock:
+        for idle in [each for each in _idle_hosts if not each.serves(workspace)]:
+            _idle_hosts.remove(idle)
+            idle.terminate()
+        host = _idle_hosts.pop() if _idle_hosts else None
+    if host is None:
+        host = _host_starter.submit(NodeHost, workspace).result()
+    yield host
+    if host.alive:
+        with _hosts_lock:
+            _idle_hosts.append(host)
 
 
 def _is_wanted(worker: Any, key: str) -> bool:
@@ -312,7 +479,7 @@ def _is_wanted(worker: Any, key: str) -> bool:
     if worker.status.name in ("closing", "closed", "failed"):
         return False
     task = worker.state.tasks.get(key)
-    return task is not None and task.state == "executing"
+    return task is not None and task.state in ("executing", "long-running")
 
 
 class NodeHost:
@@ -334,9 +501,16 @@ class NodeHost:
         """Whether it can take a task."""
         return self._process.poll() is None
 
-    def submit(self, task: dict[str, Any], upcoming: Iterable[str]) -> None:
-        """Hand over a task. A host that has just died is noticed in ``receive``."""
-        request = {"task": task, "upcoming": list(upcoming)}
+    def serves(self, workspace: str) -> bool:
+        """Return whether it can take a task of a workspace."""
+        return self.alive and self.workspace == workspace
+
+    def submit(self, task: dict[str, Any], upcoming: Iterable[str], share: int) -> None:
+        """Hand over a task, of a machine that ``share`` workers use.
+
+        A host that has just died is noticed in ``receive``.
+        """
+        request = {"task": task, "upcoming": list(upcoming), "share": share}
         with contextlib.suppress(OSError):
             self._line.send_bytes(json.dumps(request).encode())
 
@@ -372,7 +546,7 @@ def serve(workspace: Path, dask_worker: int, line: Connection) -> None:
     try:
         while True:
             request = json.loads(line.recv_bytes())
-            task = fit_to_this_machine(NodeTask.from_dict(request["task"]))
+            task = fit_to_this_machine(NodeTask.from_dict(request["task"]), request["share"])
             for event in _events_of(executor, task, request["upcoming"]):
                 line.send_bytes(json.dumps(event.to_dict()).encode())
     except (EOFError, OSError):
@@ -396,13 +570,16 @@ def _events_of(executor: LocalExecutor, task: NodeTask, upcoming: list[str]) -> 
         yield from executor.wait(HOST_WAIT_SECONDS)
 
 
-def fit_to_this_machine(task: NodeTask) -> NodeTask:
-    """Return the task with the threads and memory of this machine, unknown to the supervisor."""
+def fit_to_this_machine(task: NodeTask, share: int) -> NodeTask:
+    """Return the task with the threads and memory of this machine, unknown to the supervisor.
+
+    ``share`` workers use the machine, each of them the same part of its memory.
+    """
     threads = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
     return replace(
         task,
         threads=max(1, int(threads)) if threads.isdigit() else 1,
-        memory_limit=min(task.memory_limit, usable_memory()),
+        memory_limit=min(task.memory_limit, usable_memory(share)),
     )
 
 

@@ -94,7 +94,8 @@ class _ForkServer:
     def __init__(self, requests: socket.socket, messages: socket.socket) -> None:
         self.requests = requests
         self.messages = messages
-        self.children: dict[int, NodeTask] = {}
+        self.children: dict[int, int] = {}
+        """The number of the request that each worker was forked for."""
         self.upcoming: dict[str, None] = {}
         self.unread = b""
 
@@ -116,7 +117,7 @@ class _ForkServer:
             if requests in readable:
                 for request in self._read_requests():
                     preload(request["task"]["imports"])
-                    self._fork(NodeTask.from_dict(request["task"]))
+                    self._fork(NodeTask.from_dict(request["task"]), request["number"])
                     self.upcoming |= request["upcoming"]
             elif self.upcoming:
                 soonest = next(iter(self.upcoming))
@@ -132,25 +133,25 @@ class _ForkServer:
         for line in lines:
             yield json.loads(line)
 
-    def _fork(self, task: NodeTask) -> None:
+    def _fork(self, task: NodeTask, number: int) -> None:
         """Start a worker, the leader of a new process group."""
         fork_server = os.getpid()
         pid = os.fork()
         if not pid:
             try:
-                self._become_worker(task, fork_server)
+                self._become_worker(task, number, fork_server)
             finally:
                 os._exit(0)
         # Here and in the worker: the group must exist before either of them goes on.
         with contextlib.suppress(OSError):
             os.setpgid(pid, pid)
-        self.children[pid] = task
+        self.children[pid] = number
 
-    def _become_worker(self, task: NodeTask, fork_server: int) -> None:
+    def _become_worker(self, task: NodeTask, number: int, fork_server: int) -> None:
         """Run a task in this forked process: own group, log and memory limit."""
 
         def send(event: RunEvent) -> None:
-            self._send(task, event=event.to_dict())
+            self._send(number, event=event.to_dict())
 
         os.setpgid(0, 0)
         die_with_parent(fork_server)
@@ -173,7 +174,7 @@ class _ForkServer:
             return
         faulthandler.enable()
         limit_memory(task.memory_limit)
-        execute(task, send, lambda subject, field: self._send(task, reading=[subject, field]))
+        execute(task, send, lambda subject, field: self._send(number, reading=[subject, field]))
 
     def _reap(self) -> None:
         """Report the workers that have ended and kill what they left behind."""
@@ -184,10 +185,9 @@ class _ForkServer:
             kill_group(pid)  # processes that the node started and left behind
             self._send(self.children.pop(pid), exit_code=os.waitstatus_to_exitcode(status))
 
-    def _send(self, task: NodeTask, **content: Any) -> None:
-        """Send a message about a task to the executor."""
-        message = {"node": task.node, "try_number": task.try_number, **content}
-        self.messages.send(json.dumps(message).encode())
+    def _send(self, number: int, **content: Any) -> None:
+        """Send a message about the worker of a request to the executor."""
+        self.messages.send(json.dumps({"number": number, **content}).encode())
 
 
 def _write_to(log: Path, try_number: int) -> None:

@@ -11,6 +11,7 @@ import socket
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 from engine.errors import reader_crashed
@@ -30,6 +31,8 @@ class _Running:
     """A task that was submitted and has not ended."""
 
     task: NodeTask
+    number: int
+    """Counts the tasks, so that a late message of an earlier one is not taken for one of this."""
     leader: int | None = None
     """The process of the node, which leads its process group."""
     deadline: float | None = None
@@ -47,8 +50,9 @@ class LocalExecutor:
         self.workspace = workspace
         self.slots = slots
         self.running: dict[str, _Running] = {}
-        # The workers whose end the fork server has not reported, by node and try.
-        self._leaders: dict[tuple[str, int], int] = {}
+        self._numbers = count()
+        # The workers whose end the fork server has not reported, by number.
+        self._leaders: dict[int, int] = {}
         self._wake, self._wake_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._unsent = b""
         self._fork_server, self._requests, self._messages = start_fork_server()
@@ -60,8 +64,9 @@ class LocalExecutor:
 
     def submit(self, task: NodeTask, upcoming: Mapping[str, None]) -> None:
         """Ask the fork server for a worker."""
-        self.running[task.node] = _Running(task)
-        request = {"task": task.to_dict(), "upcoming": dict(upcoming)}
+        number = next(self._numbers)
+        self.running[task.node] = _Running(task, number)
+        request = {"task": task.to_dict(), "number": number, "upcoming": dict(upcoming)}
         self._unsent += json.dumps(request).encode() + b"\n"
         self._send()
 
@@ -135,10 +140,10 @@ class LocalExecutor:
         events: list[RunEvent] = []
         while select.select([self._messages], [], [], 0)[0]:
             message = json.loads(self._messages.recv(1 << 20))
+            number = message["number"]
             if "exit_code" in message:
-                self._leaders.pop((message["node"], message["try_number"]), None)
-            running = self.running.get(message["node"])
-            if running and running.task.try_number == message["try_number"]:
+                self._leaders.pop(number, None)
+            for running in [each for each in self.running.values() if each.number == number]:
                 events += self._handle(running, message)
         return events
 
@@ -157,7 +162,7 @@ class LocalExecutor:
             case NodeStarted():
                 if event.process:
                     running.leader = event.process.pid
-                    self._leaders[node, running.task.try_number] = running.leader
+                    self._leaders[running.number] = running.leader
                 if running.task.timeout:
                     running.deadline = time.monotonic() + running.task.timeout
             case NodeFailed() if running.killed_because:

@@ -23,7 +23,7 @@ from typing import Any
 
 from engine.atomic import lock
 from engine.crash_points import crash_point
-from engine.errors import BadInput, Cancelled, CorruptObject, SylvaError
+from engine.errors import BadInput, Cancelled, CorruptObject, SubtaskFailed, SylvaError
 from engine.events import (
     Failure,
     NodeFailed,
@@ -33,7 +33,7 @@ from engine.events import (
     RunEvent,
     SubtaskUpdate,
 )
-from engine.executors import NodeTask
+from engine.executors import NodeTask, SubtaskRequest
 from engine.node_types import NodeContext, NodeParams, NodeType, load_catalog
 from engine.store import CacheEntry, Store
 from engine.text import readable
@@ -62,6 +62,9 @@ def execute(task: NodeTask, send: Send, on_reading: OnReading) -> None:
     stored meanwhile does not run again.
     """
     store = Store(Workspace(Path(task.workspace)), task.run)
+    if task.subtask is not None:
+        _execute_subtask(task, task.subtask, store, send)
+        return
     try:
         with _work_folder(store.workspace.checkpoints / task.key, task.node, send) as folder:
             if not _already_done(task, store):
@@ -69,6 +72,30 @@ def execute(task: NodeTask, send: Send, on_reading: OnReading) -> None:
             # Checkpoints are for a retry; with a stored result they only take space.
             shutil.rmtree(folder, ignore_errors=True)
     # Also SystemExit and KeyboardInterrupt: the scheduler must always learn how the node ended.
+    except BaseException as error:
+        send(NodeFailed(node=task.node, error=describe(error, task)))
+    else:
+        send(NodeFinished(node=task.node, key=task.key))
+
+
+def _execute_subtask(task: NodeTask, subtask: SubtaskRequest, store: Store, send: Send) -> None:
+    """Carry out one subtask of a node whose own process runs elsewhere, and send its events.
+
+    That process holds the lock of the checkpoint folder.
+    """
+    cancelled = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: cancelled.set())
+
+    def check_cancelled() -> None:
+        if cancelled.is_set():
+            raise Cancelled(f"A subtask of node '{task.node}' was cancelled.")
+
+    try:
+        carry_out = load_catalog()[task.type].run_subtask
+        if carry_out is None:
+            raise SylvaError(f"Node type '{task.type}' has no subtasks.")
+        folder = store.workspace.checkpoints / task.key
+        carry_out(folder, subtask.key, subtask.request, check_cancelled)
     except BaseException as error:
         send(NodeFailed(node=task.node, error=describe(error, task)))
     else:
@@ -92,7 +119,8 @@ def _run(
     # Validated once more: a worker gets plain JSON, perhaps on another machine.
     params = node_type.params.model_validate_json(json.dumps(task.params))
     context = _context(task, store, folder, send, on_reading)
-    results = node_type.run(context, inputs, params)
+    with _remote(task) as remote:
+        results = node_type.run(replace(context, remote=remote), inputs, params)
     _check_ports(node_type, results)
     _check_source(node_type, params, context.files, task.fingerprint)
     outputs = {}
@@ -101,6 +129,22 @@ def _run(
         outputs[port.name] = store.put(port.type, value, node=task.node, bytes_left=task.bytes_left)
     seconds = time.monotonic() - began
     return CacheEntry(task.key, task.run, task.node, seconds, time.time(), outputs)
+
+
+@contextmanager
+def _remote(task: NodeTask) -> Iterator[Any]:
+    """Yield what carries out subtasks of the node on a cluster, None if nothing does."""
+    if task.cluster is None or not task.delegates:
+        yield None
+        return
+    # Needs the package for clusters, which is not always installed.
+    from engine.executors.cluster_jobs import ClusterJobs
+
+    jobs = ClusterJobs(task)
+    try:
+        yield jobs
+    finally:
+        jobs.close()
 
 
 def _check_ports(node_type: NodeType, values: dict[str, Any]) -> None:
@@ -165,8 +209,8 @@ def _context(
     def send_progress(fraction: float, text: str) -> None:
         send(NodeProgress(node=node, fraction=fraction, text=text[:PROGRESS_CHARACTERS]))
 
-    def send_subtask(path: tuple[str, ...], state: str, seconds: float | None) -> None:
-        send(SubtaskUpdate(node=node, subtasks=((path, state, seconds),)))
+    def send_subtask(path: tuple[str, ...], state: str, seconds: float | None, worker: str) -> None:
+        send(SubtaskUpdate(node=node, subtasks=((path, state, seconds, worker),)))
 
     def send_part(name: str, data: dict[str, Any]) -> None:
         _publish(PartialResult(node=node, name=name, data=data), send)
@@ -264,6 +308,8 @@ def _explain(error: BaseException, task: NodeTask) -> Failure:
             return Failure("cancelled", str(error))
         case CorruptObject():
             return Failure("corrupt", str(error), digest=error.digest)
+        case SubtaskFailed():
+            return Failure(error.kind, str(error))
         case SylvaError():
             return Failure("error", str(error))
         case MemoryError():

@@ -22,7 +22,16 @@ from pydantic import Field, PositiveFloat
 
 from engine.errors import BadInput
 from engine.export_python import Expression, Snippet, Variables, statement
-from engine.node_types import Column, Columns, NodeContext, NodeParams, NodeType, Port, form_hint
+from engine.node_types import (
+    Column,
+    Columns,
+    NodeContext,
+    NodeParams,
+    NodeType,
+    Port,
+    SubtaskFunction,
+    form_hint,
+)
 from engine.text import listed
 from engine.values import Table, kind_of
 from nodes.data.columns import HOW_TO_TARGET, Task, check_learnable, check_numbers, task_of
@@ -104,6 +113,7 @@ def training_node(
     imports: tuple[str, ...],
     check_task: Callable[[Any, Task], None] = lambda params, task: None,
     check_columns: Callable[[Any, Columns], None] = lambda params, columns: None,
+    run_subtask: SubtaskFunction | None = None,
 ) -> NodeType:
     """Return the node type that trains a kind of model: a table in, a model out.
 
@@ -150,6 +160,7 @@ def training_node(
         version=version,
         params=params,
         run=run,
+        run_subtask=run_subtask,
         python=python,
         inputs=(
             Port("table", "table", "Training rows"),

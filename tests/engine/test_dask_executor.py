@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
+import sysconfig
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -24,12 +25,14 @@ pytest.importorskip(
     "distributed", reason="needs the package distributed: install sylva-studio[cluster]"
 )
 
+from engine.environment import PACKAGES
 from engine.errors import BadInput, SylvaError
 from engine.executors import NodeTask
 from engine.executors.dask import DaskExecutor, fit_to_this_machine
 from engine.plan import RunOptions
 from engine.processes import end_leftover, identify, is_alive, usable_memory
 from tests.cluster import Cluster
+from tests.command_line import ROOT
 from tests.expect import refused
 from tests.faults.lab import Answer, Lab, diamond, duration_of, pipeline, tame
 from tests.waiting import until
@@ -210,18 +213,23 @@ def test_a_worker_says_how_many_threads_a_node_has(
     said: str, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", said)
-    assert fit_to_this_machine(TASK).threads == threads
+    assert fit_to_this_machine(TASK, 1).threads == threads
 
 
 def test_no_node_may_have_more_memory_than_its_machine() -> None:
-    assert fit_to_this_machine(TASK).memory_limit == usable_memory()
-    assert fit_to_this_machine(replace(TASK, memory_limit=10)).memory_limit == 10
+    assert fit_to_this_machine(TASK, 1).memory_limit == usable_memory()
+    assert fit_to_this_machine(replace(TASK, memory_limit=10), 1).memory_limit == 10
 
 
-def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_on_one_machine_share_its_memory() -> None:
+    assert fit_to_this_machine(TASK, 4).memory_limit == usable_memory(4)
+    assert usable_memory(4) == pytest.approx(usable_memory() / 4, abs=1)
+
+
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
     with refused(SylvaError, naming=["sylva-studio[cluster]"]):
-        DaskExecutor("tcp://127.0.0.1:8786")
+        DaskExecutor("tcp://127.0.0.1:8786", tmp_path)
 
 
 @pytest.mark.slow
@@ -247,6 +255,29 @@ def test_a_worker_that_does_not_see_the_workspace_says_so(tmp_path: Path) -> Non
         assert all(
             each in answer.message("node") for each in (str(lab.workspace), "tcp://127.0.0.1:")
         )
+
+
+@pytest.mark.slow
+def test_workers_with_other_code_or_without_sylva_get_no_node(tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+    packages = tmp_path / "packages"
+    for name in PACKAGES:
+        shutil.copytree(ROOT / name, packages / name)
+    with (packages / "deepforest" / "metrics.py").open("a") as file:
+        file.write("# one line more\n")
+    libraries = sysconfig.get_paths()["purelib"]
+    with Cluster(lab) as mixed:
+        mixed.start_odd_worker(PYTHONPATH=str(packages))
+        # -S: Python does not read the file that makes Sylva importable.
+        mixed.start_odd_worker("-S", PYTHONPATH=libraries)
+        mixed.start_worker()
+        answer = finished(lab, mixed.run(pipeline(**{f"node{i}": {} for i in range(6)})))
+    assert set(answer.states.values()) == {"done"}
+    workers = sorted(answer.json["workers"].values(), key=lambda worker: worker["state"])
+    assert [worker["state"] for worker in workers] == ["admitted", "refused", "refused"]
+    reasons = " | ".join(worker["why"] for worker in workers)
+    assert "source code" in reasons
+    assert "Sylva is not installed" in reasons
 
 
 def test_a_process_of_another_machine_is_left_alone() -> None:

@@ -143,7 +143,7 @@ def test_cross_validation_uses_the_settings_and_not_the_models(tmp_path, cancer)
     best, _ = chosen(ctx, models, table, metric="log_loss")
     assert best == models[0]
     paths: list[tuple[str, ...]] = []
-    ctx = replace(ctx, on_subtask=lambda path, state, seconds: paths.append(path))
+    ctx = replace(ctx, on_subtask=lambda path, state, seconds, worker: paths.append(path))
     best, report = chosen(ctx, models, table, metric="log_loss", how=FOLDS, folds=3)
     assert best == models[1]
     assert report.data["chosen_on"] == {"how": FOLDS, "rows": 300, "folds": 3}

@@ -147,7 +147,7 @@ def test_a_fold_that_was_finished_before_a_crash_is_not_trained_again(
         validated(ctx, model, table, folds=4)
     before = len(fits)
     states: list[str] = []
-    again = replace(ctx, on_subtask=lambda path, state, seconds: states.append(state))
+    again = replace(ctx, on_subtask=lambda path, state, seconds, worker: states.append(state))
     assert validated(again, model, table, folds=4) == whole
     assert states.count("reused") >= 2
     assert len(fits) - before == 4 - states.count("reused")

@@ -80,7 +80,9 @@ def test_a_training_that_goes_on_tells_the_layers_from_before_too(
     assert list(before) == ["layer-1"]
     jobs: list[str] = []
     ctx = make_context(
-        tmp_path, on_publish=after.hear, on_subtask=lambda place, state, seconds: jobs.append(state)
+        tmp_path,
+        on_publish=after.hear,
+        on_subtask=lambda place, state, seconds, worker: jobs.append(state),
     )
     kept = grow(ctx, rows, tmp_path / "whole")
     assert jobs.count("reused") >= 4  # one layer of two learners by two folds

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from engine.errors import BadInput, SylvaError
+from ui.cli.cluster import app as cluster_app
 from ui.cli.model_commands import predict, serve
 from ui.cli.options import (
     CommonOptions,
@@ -415,6 +416,7 @@ def gc(
 
 command(app)(predict)
 command(app)(serve)
+app.add_typer(cluster_app)
 app.add_typer(models_app)
 
 

@@ -77,6 +77,7 @@ def run_details(runs: Runs, state: RunState) -> dict[str, Any]:
         "settings": runs.find(state.id).overrides,
         "workspace": str(runs.workspace.root),
         "nodes": {name: _node_facts(node) for name, node in state.nodes.items()},
+        "workers": {address: vars(worker) for address, worker in state.workers.items()},
         "reports": {name: vars(report) for name, report in reports(runs, state).items()},
         "exit_code": exit_code(state),
     }
@@ -188,6 +189,7 @@ def print_run(runs: Runs, details: Mapping[str, Any]) -> None:
         took = duration(node["seconds"] if node["state"] != "cached" else None)
         rows.append({"node": name, "state": node["state"], "took": took, "": text})
     print_table(rows)
+    print_table([{"worker": name, **worker} for name, worker in details["workers"].items()])
     print()
     for name, report in details["reports"].items():
         print_report(name, report)

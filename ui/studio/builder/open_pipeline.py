@@ -24,6 +24,7 @@ from engine.pipeline_library import Library, Opened, Outdated, UnknownPipeline
 from engine.plan import RunOptions
 from engine.run_state import STARTING_SECONDS, RunState
 from engine.runs import Runs, RunWatcher
+from engine.settings import cluster_address
 from engine.sweeps import ExpandedPipeline
 from engine.validation import find_problems, find_source_problems
 from engine.workspace import Files
@@ -435,7 +436,12 @@ class OpenPipeline:
         with _starting:
             self._refuse_second_run()
             # A second tab that presses Run now waits for ``_starting``, and is then refused.
-            options = RunOptions(pipeline_id=self.pipeline_id, to=to, force_from=force_from)
+            options = RunOptions(
+                pipeline_id=self.pipeline_id,
+                to=to,
+                force_from=force_from,
+                executor=cluster_address(self.runs.workspace.settings),
+            )
             self.runs.start(self.pipeline, options)
 
     def start_again(self) -> None:

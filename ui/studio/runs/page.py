@@ -10,6 +10,7 @@ from engine.run_summaries import RunSummary
 from engine.text import clock, duration, readable
 from ui.studio import links
 from ui.studio.previews.reports import result_text
+from ui.studio.runs.cluster import draw_cluster
 from ui.studio.runs.remarks import read_remark
 from ui.studio.runs.run_view import LOOK_SECONDS, draw_run, steady
 from ui.studio.screen_text import plain, state_label, tone
@@ -43,7 +44,9 @@ def _draw_history() -> None:
 
     The list is drawn again by itself while a run is live.
     """
-    st.subheader("Runs", anchor=False)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.subheader("Runs", anchor=False, width="stretch")
+        draw_cluster()
     if not studio().runs.list(1):
         st.info("No runs yet. Open a pipeline under Build and press Run; it then appears here.")
         return

@@ -6,8 +6,10 @@ While the run is live, all of it is drawn again about once a second. After that 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import streamlit as st
 
@@ -37,7 +39,7 @@ from ui.studio.runs.timeline import gantt, live_timeline
 from ui.studio.screen_text import plain, state_label, tone
 from ui.studio.session import studio
 from ui.studio.streamlit_compat import DeltaGenerator
-from ui.studio.widgets import errors_flashed, errors_shown, show_flashes
+from ui.studio.widgets import errors_flashed, errors_shown, grid, show_flashes
 
 LOOK_SECONDS = 1.0
 WATCHER = "run-watcher"
@@ -119,6 +121,7 @@ def _draw(watcher: RunWatcher, planned: ExpandedPipeline | None, is_polled: bool
     if planned is not None:
         _draw_graph(watcher.row, state, planned, chosen)
     _draw_timeline(watcher, state, named)
+    _draw_workers(state, named)
     if chosen is not None:
         _draw_details(watcher.row, state, pipeline, named)
 
@@ -296,6 +299,40 @@ def open_pipeline_button(run: str, key: str = "run-open-pipeline") -> None:
 def open_pipeline(run: str) -> None:
     """Open the exact pipeline of a run in the builder."""
     links.to_build(pipeline_of_run(Library(studio().workspace), studio().runs, run))
+
+
+def _draw_workers(state: RunState, named: Mapping[str, str]) -> None:
+    """Draw the workers of the cluster that the run uses, and why some are not used."""
+    if not state.workers:
+        return
+    counts = Counter(worker.state for worker in state.workers.values())
+    with st.expander("Workers: " + ", ".join(f"{n} {word}" for word, n in counts.items())):
+        grid(worker_rows(state, named), f"run-workers-{state.id}")
+
+
+def worker_rows(state: RunState, named: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return a row for each worker: what it is, what it does now, how many fits it has done."""
+    doing: dict[str, list[str]] = {}
+    done: Counter[str] = Counter()
+    for name, node in state.nodes.items():
+        for path, subtask in node.subtasks.items():
+            done[subtask.worker] += subtask.state == "done"
+            if subtask.state == "running" and node.state == "running":
+                doing.setdefault(subtask.worker, []).append(" · ".join((named[name], *path)))
+    rows = []
+    for address, worker in state.workers.items():
+        rows.append(
+            {
+                "Worker": address,
+                "Machine": worker.machine,
+                "State": worker.state,
+                "Threads": worker.threads,
+                "Fits done": done[address],
+                "Now": ", ".join(doing.get(address, [])),
+                "Why not": worker.why,
+            }
+        )
+    return rows
 
 
 # Graph and timeline

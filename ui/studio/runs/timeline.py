@@ -261,7 +261,8 @@ def _brief(subtask: Subtask) -> str:
 def _subtask_hover(path: tuple[str, ...], subtask: Subtask) -> str:
     """Return what the mouse shows of a subtask, escaped."""
     took = f" in {duration(subtask.seconds)}" if subtask.seconds is not None else ""
-    facts = f"{html.escape(subtask.state)}{took}, execution {subtask.execution}"
+    where = f" on {html.escape(subtask.worker)}" if subtask.worker else ""
+    facts = f"{html.escape(subtask.state)}{took}{where}, execution {subtask.execution}"
     return f"{html.escape(' · '.join(path))}: {facts}"
 
 
