@@ -104,9 +104,6 @@ class CompositeForest(Learner):
         """Return a forest with its share of the trees."""
         return self.with_trees(1 / n)
 
-    def prepare(self, features: Features) -> None:
-        """Do nothing: each fit scales the columns by its own rows."""
-
     def fit(self, features: Features, target: Target, part: FitSlice) -> Fit:
         """Fit on the rows of ``part``; raise ``ValueError`` if the cascade learns numbers."""
         if target.n_classes == 0:
