@@ -39,6 +39,7 @@ class Cluster:
     host: str = "127.0.0.1"
     within: Sequence[str] = ()
     settings: dict[str, str] = field(default_factory=dict)
+    protocol: str = "tcp"
 
     def __post_init__(self) -> None:
         self.folder = self.lab.root / f"cluster-{uuid4().hex[:8]}"
@@ -57,6 +58,8 @@ class Cluster:
                 "0",
                 "--scheduler-file",
                 str(about),
+                "--protocol",
+                self.protocol,
             ]
         )
         self.address: str = until(lambda: self._address(about), START_SECONDS, "a Dask scheduler")

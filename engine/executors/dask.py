@@ -375,6 +375,11 @@ def connect(address: str, name: str = "sylva") -> Any:
     try:
         client = distributed().Client
         return client(address, timeout=CONNECT_SECONDS, set_as_default=False, name=name)
+    except TypeError as error:  # Dask has no settings for encrypted connections
+        raise SylvaError(
+            f"The cluster at {address} needs a certificate: set Dask's TLS settings on this "
+            "machine as docs/cluster.md says."
+        ) from error
     except (OSError, ValueError) as error:
         raise SylvaError(
             f"No Dask scheduler answers at {address}. "

@@ -8,6 +8,7 @@ import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +18,7 @@ pytest.importorskip(
 
 from tests.cluster import Cluster, parent
 from tests.faults.lab import Lab, Outputs, Pipeline, diamond
+from tests.faults.test_deep_forest import forest
 from tests.waiting import until
 
 pytestmark = pytest.mark.slow
@@ -88,6 +90,41 @@ def test_a_run_resumed_at_once_after_its_supervisor_was_killed_does_nothing_twic
     assert lab.resume().code == 0
     assert lab.executions() == {"source": 1, "left": 2, "right": 1, "join": 1}
     assert lab.answer(command).json["state"] == "interrupted"
+
+
+def certificates(folder: Path) -> dict[str, str]:
+    """Dask's settings for encrypted connections, with a certificate that is its own authority."""
+    key, certificate = folder / "key.pem", folder / "certificate.pem"
+    words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
+    words += ["-subj", "/CN=sylva-test", "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run(words, check=True, capture_output=True)
+    before = "DASK_DISTRIBUTED__COMM__"
+    settings = {
+        f"{before}REQUIRE_ENCRYPTION": "true",
+        f"{before}TLS__CA_FILE": str(certificate),
+    }
+    for role in ("SCHEDULER", "WORKER", "CLIENT"):
+        settings[f"{before}TLS__{role}__CERT"] = str(certificate)
+        settings[f"{before}TLS__{role}__KEY"] = str(key)
+    return settings
+
+
+@pytest.mark.skipif(not shutil.which("openssl"), reason="needs the command openssl")
+def test_an_encrypted_cluster_serves_only_who_has_a_certificate(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    document = forest(trees=10)
+    with Cluster(lab, settings=certificates(tmp_path), protocol="tls") as cluster:
+        cluster.start_worker()
+        assert cluster.address.startswith("tls://")
+        stranger = lab.answer(cluster.run(document), timeout=60)
+        assert stranger.code == 1
+        assert "needs a certificate" in stranger.json["error"]
+        for name, value in cluster.settings.items():
+            monkeypatch.setenv(name, value)
+        answer = lab.answer(cluster.run(document), timeout=120)
+        assert answer.code == 0, answer
+    assert answer.outputs == Lab(tmp_path / "local").run(document).outputs
 
 
 @dataclass(frozen=True)
