@@ -32,6 +32,8 @@ class ClusterOfRun:
     """What workers have that may run its nodes."""
     machines: dict[str, int]
     """How many of these workers each machine has."""
+    topic: str
+    """Where workers report to the supervisor."""
 
 
 @dataclass(frozen=True)

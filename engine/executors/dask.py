@@ -23,6 +23,7 @@ and ends the node.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import importlib
 import json
@@ -43,7 +44,7 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import Any, NoReturn
 from uuid import uuid4
 
 from engine.environment import environment, plugin_versions
@@ -164,7 +165,7 @@ class DaskExecutor:
     def _submit(self, key: str, running: _Running) -> None:
         """Make a Dask task of a node."""
         machines = dict(Counter(worker.machine for worker in self._admitted()))
-        cluster = ClusterOfRun(self.address, self._check.resource, machines)
+        cluster = ClusterOfRun(self.address, self._check.resource, machines, self._client.id)
         task = replace(running.task, cluster=cluster)
         arguments = task.to_dict(), running.upcoming, self._client.id, machines
         try:
@@ -414,11 +415,7 @@ def run_node(
     worker = distributed().get_worker()
     task, key = NodeTask.from_dict(data), worker.get_current_task()
     if not Workspace(Path(task.workspace)).run_folder(task.run).is_dir():
-        why = (
-            f"the Dask worker {worker.address} does not see the workspace {task.workspace}; "
-            "every worker must see it under that path, over NFS for instance"
-        )
-        return _failed(task, "error", why)
+        _resign(worker, task)
     if task.delegates:
         # Its thread takes other tasks of Dask from now on, such as the subtasks of this node.
         distributed().secede()
@@ -452,6 +449,24 @@ def _run_in_host(
     host.terminate()
     worker.log_event(topic, {"key": key, "stopped": True})
     # If only the worker is closing, not the run, Dask gives the task to another worker.
+    raise distributed().Reschedule
+
+
+def _resign(worker: Any, task: NodeTask) -> NoReturn:
+    """Give back the right to run nodes of a run, and let Dask choose another worker.
+
+    The worker was admitted, but has lost the workspace since.
+    """
+    assert task.cluster is not None
+    resources = {task.cluster.resource: 0}
+    asyncio.run_coroutine_threadsafe(worker.set_resources(**resources), worker.loop.asyncio_loop)
+    report = {
+        "address": worker.address,
+        "threads": worker.state.nthreads,
+        "machine": socket.gethostname(),
+        "refusals": [f"it does not see the workspace {task.workspace} any more"],
+    }
+    worker.log_event(task.cluster.topic, {"checked": report})
     raise distributed().Reschedule
 
 

@@ -17,7 +17,7 @@ pytest.importorskip(
 )
 
 from tests.cluster import Cluster, parent
-from tests.faults.lab import Lab, Outputs, Pipeline, diamond
+from tests.faults.lab import Lab, Outputs, Pipeline, diamond, pipeline
 from tests.faults.test_deep_forest import forest
 from tests.waiting import until
 
@@ -125,6 +125,35 @@ def test_an_encrypted_cluster_serves_only_who_has_a_certificate(
         answer = lab.answer(cluster.run(document), timeout=120)
         assert answer.code == 0, answer
     assert answer.outputs == Lab(tmp_path / "local").run(document).outputs
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not shutil.which("nsenter"), reason="needs root and nsenter"
+)
+def test_a_worker_that_loses_its_disk_gives_its_nodes_to_another(lab: Lab) -> None:
+    own_mounts = ["unshare", "--mount", "--propagation", "private"]
+    if subprocess.run([*own_mounts, "true"], capture_output=True).returncode:
+        pytest.skip("this container may not have mounts of its own")
+    document = pipeline(
+        gate={"action": "gate"}, **{f"node{i}": {"after": "gate"} for i in range(6)}
+    )
+    with Cluster(lab) as cluster:
+        cluster.start_worker(within=own_mounts)
+        cluster.start_worker(within=own_mounts)
+        command = cluster.run(document)
+        lab.begun("gate")
+        until(lambda: len(lab.show().json["workers"]) == 2, 30, "two admitted workers")
+        (gate,) = cluster.nodes()
+        (other,) = cluster.workers() - {cluster.worker_of(gate)}
+        words = ["nsenter", "--mount", "-t", str(other)]
+        subprocess.run([*words, "mount", "-t", "tmpfs", "none", str(lab.workspace)], check=True)
+        lab.open_gate()
+        answer = lab.answer(command)
+    assert answer.code == 0, answer
+    assert cluster.executions() == dict.fromkeys(document["nodes"], 1)
+    states = {worker["state"]: worker["why"] for worker in answer.json["workers"].values()}
+    assert set(states) == {"admitted", "refused"}
+    assert str(lab.workspace) in states["refused"]
 
 
 @dataclass(frozen=True)

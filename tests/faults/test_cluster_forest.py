@@ -108,6 +108,21 @@ def test_two_forests_share_one_cluster(lab: Lab, cluster: Cluster, outputs: Outp
     assert answer.outputs["second"] != outputs["forest"]
 
 
+def test_two_runs_of_one_forest_do_the_work_once(
+    lab: Lab, cluster: Cluster, outputs: Outputs
+) -> None:
+    commands = [cluster.run(FORESTS), cluster.run(FORESTS)]
+    answers = [lab.answer(command, timeout=150) for command in commands]
+    fits = []
+    for answer in answers:
+        assert answer.code == 0, answer
+        assert answer.outputs == outputs
+        shown = lab.sylva("show", answer.json["run"], "forest", "--json").json["jobs"]
+        fits.append(len(shown))
+    assert sorted(fits)[0] == 0
+    assert sorted(fits)[1] > 0
+
+
 def test_a_cancelled_forest_leaves_no_process(lab: Lab, cluster: Cluster) -> None:
     command = cluster.run(forest(trees=400))
     until(lambda: kept_fits(lab) >= 1, 60, "a finished fit")
