@@ -2,8 +2,8 @@
 
 The process that grows a cascade writes what the fits of a layer need once: the features in the
 views of the learners, the target and the weights, each file named by its content. A request names
-these files and the rows of one fit, as plain JSON. Whoever carries it out saves the result as a
-checkpoint, and finds it there if the fit was done before.
+these files and the rows of one fit, as plain JSON. The machine that carries it out saves the result
+as a checkpoint, and finds it there if the fit was done before.
 
 - ``FitFiles``  writes the files, and makes requests
 - ``run_fit``   carries out a request

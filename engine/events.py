@@ -29,7 +29,15 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 from uuid import uuid4
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    field_serializer,
+)
 
 from engine.errors import SylvaError
 from engine.processes import ProcessId
@@ -128,6 +136,11 @@ class SubtaskUpdate(_NodeEvent):
         tuple[Annotated[SubtaskReport, BeforeValidator(_with_worker)], ...], Field(alias="jobs")
     ] = ()
     kind: Literal["jobs"] = "jobs"
+
+    @field_serializer("subtasks")
+    def _without_empty_worker(self, subtasks: tuple[SubtaskReport, ...]) -> list[tuple[Any, ...]]:
+        """Leave out the worker of a subtask that no cluster carries out, as older logs do."""
+        return [report if report[3] else report[:3] for report in subtasks]
 
 
 class PartialResult(_NodeEvent):

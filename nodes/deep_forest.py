@@ -300,10 +300,9 @@ class DeepForestParams(NodeParams):
         default_factory=list,
         max_length=3,
         title="Shape of a row",
-        description="For images and sequences: height and width of the image, with the number of "
-        "channels if it has several, or the length of the sequence. The layers then see class "
-        "vectors of windows that slide over the row (multi-grained scanning). The columns must be "
-        "in reading order. Empty: no scanning.",
+        description="For images: height, width and, if there are several, channels; for sequences: "
+        "the length. The layers then see class vectors of windows that slide over the row "
+        "(multi-grained scanning). Columns must be in reading order. Empty: no scanning.",
     )
     scan_windows: list[Side] = Field(
         default_factory=list,
