@@ -2,7 +2,7 @@
 
 The same cascade with and without a scan, on the same test rows; without names, all but the last,
 which takes long. Each fit runs in its own process, on all threads: accuracy, CPU seconds of fit and
-prediction, wall seconds and peak memory. Results are saved, and a run that was cut off goes on.
+prediction, wall seconds and peak memory. Results are saved, and a run that was cut off continues.
 """
 
 from __future__ import annotations
@@ -116,5 +116,5 @@ if __name__ == "__main__":
     else:
         unknown = sorted(set(sys.argv[1:]) - set(DATA))
         if unknown:
-            sys.exit(f"there is no {unknown[0]!r}; name some of {', '.join(DATA)}")
+            sys.exit(f"{unknown[0]!r} is not known; name some of {', '.join(DATA)}")
         main(sys.argv[1:] or list(DATA)[:-1])

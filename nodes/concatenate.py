@@ -159,7 +159,7 @@ def combined_columns(tables: Mapping[str, Columns], params: ConcatenateParams) -
 
 
 def _of_common_kind(one: Column, other: Column, port: str) -> Column:
-    """Return the column in a kind that suits both; raise ``BadInput`` if there is none."""
+    """Return the column in a kind that suits both; raise ``BadInput`` without such a kind."""
     if one.kind == other.kind:
         return one
     if {one.kind, other.kind} == {"category", "text"}:

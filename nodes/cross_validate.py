@@ -53,7 +53,7 @@ class CrossValidateParams(NodeParams):
         ge=1,
         le=20,
         title="Repeats",
-        description="Divide the rows anew this many times: more models, and a more certain mean. "
+        description="Divide the rows this many times: more models, and a more certain mean. "
         "Folds of later rows are always made once.",
         json_schema_extra=form_hint(folded=True),
     )

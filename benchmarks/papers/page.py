@@ -492,7 +492,7 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def _mean_sd(values: Sequence[float], digits: int = 2, signed: bool = False) -> str:
-    """Return "mean ± sd", the value alone if there is one, or that there is none."""
+    """Return "mean ± sd", the value alone if there is one, or "not run"."""
     if not values:
         return NOT_RUN
     sign = "+" if signed else ""

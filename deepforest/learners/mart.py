@@ -36,7 +36,7 @@ class FittedMart(Fitted):
 
     def predict(self, values: Array) -> Array:
         """Return class probabilities, or the predicted number, for a matrix of numbers."""
-        # One thread: whoever predicts many rows runs several blocks of them in parallel.
+        # One thread: a caller with many rows runs several blocks of them in parallel.
         with lightgbm_threads(1):
             return self._predict(values, 1)
 

@@ -669,7 +669,7 @@ def _obstacle(times: np.ndarray) -> str | None:
     missing = int(np.isnan(times).sum())
     if missing:
         return f"it is missing in {missing:,} rows"
-    # Some rows to learn from, some for their class vectors, and some to be scored.
+    # Some rows for training, some for their class vectors, and some to be scored.
     if len(np.unique(times)) < 3:
         return "it has fewer than 3 different values"
     return None

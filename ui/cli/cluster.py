@@ -82,7 +82,7 @@ def check(
         rows.append({"worker": worker.address} | worker.model_dump(exclude={"address", "kind"}))
 
     def render() -> None:
-        """Print the workers as a table, or that there are none."""
+        """Print the workers as a table, or say that they are missing."""
         if not rows:
             print(f"The cluster at {address} has no workers yet.")
         print_table(rows)

@@ -230,7 +230,7 @@ def groups_of(lines: Iterable[Line]) -> list[SameRows]:
 
 def _letter(number: int) -> str:
     """Return A to Z, then AA to ZZ, and so on."""
-    # As columns of a spreadsheet are named: there is no letter for 0.
+    # As columns of a spreadsheet are named: 0 has no letter.
     before, last = divmod(number, 26)
     return (_letter(before - 1) if before else "") + chr(ord("A") + last)
 
