@@ -79,7 +79,7 @@ class RemoteJobs(Protocol):
     def n_jobs(self) -> int:
         """How many fits may run at the same time."""
 
-    def submit_fit(self, key: str, request: dict[str, Any]) -> Future[str]:
+    def submit_job(self, key: str, request: dict[str, Any]) -> Future[str]:
         """Let ``run_fit`` carry out a request; the future has the name of the worker.
 
         It is done when the result is saved under ``key``, and fails if that is not possible.
@@ -279,7 +279,7 @@ class JobRunner:
     def _submit(self, job: FitJob) -> Future[Any]:
         """Hand a job to the other machines if they can do it, else to the executor."""
         if self.remote is not None and job.request is not None:
-            return self.remote.submit_fit(self.prefix + job.key, job.request)
+            return self.remote.submit_job(self.prefix + job.key, job.request)
         return self._executor.submit(job.work)
 
     def _load_saved(self, job: FitJob, results: dict[str, Any]) -> bool:

@@ -186,7 +186,7 @@ class NodeContext:
     on_reading: Callable[[str, str | None], None] = lambda subject, field: None
     cancelled: threading.Event = field(default_factory=threading.Event)
     remote: Any = None
-    """Lets other machines carry out subtasks, if the run uses a cluster: ``submit_fit``."""
+    """Lets other machines carry out subtasks, if the run uses a cluster: ``submit_job``."""
     run_id: str = ""
     """The id of the run. The result must not depend on it; a file beside the result may name it."""
 

@@ -64,7 +64,7 @@ class ClusterJobs:
         threads: int = sum(each["nthreads"] for each in admitted)
         return max(1, threads)
 
-    def submit_fit(self, key: str, request: dict[str, Any]) -> Future[str]:
+    def submit_job(self, key: str, request: dict[str, Any]) -> Future[str]:
         """Let a worker carry out a subtask; the future has the address of the worker.
 
         It fails with ``SubtaskFailed`` if no worker could.

@@ -41,7 +41,7 @@ class OtherMachine:
         self.folder = folder
         self.keys: list[str] = []
 
-    def submit_fit(self, key: str, request: dict[str, Any]) -> Future[str]:
+    def submit_job(self, key: str, request: dict[str, Any]) -> Future[str]:
         self.keys.append(key)
         done: Future[str] = Future()
         try:
@@ -115,9 +115,9 @@ def test_a_fit_that_was_done_is_not_done_again(
     requests: dict[str, dict[str, Any]] = {}
 
     class Recording(OtherMachine):
-        def submit_fit(self, key: str, request: dict[str, Any]) -> Future[str]:
+        def submit_job(self, key: str, request: dict[str, Any]) -> Future[str]:
             requests[key] = request
-            return super().submit_fit(key, request)
+            return super().submit_job(key, request)
 
     cascade = preset("gcforest", random_state=0, max_layers=1, cv=3, n_jobs=1)
     cascade.fit(x, y, checkpoint=tmp_path, executor=Recording(tmp_path))
@@ -140,7 +140,7 @@ def test_a_result_that_did_not_arrive_fails_the_fit(tmp_path: Path) -> None:
     x, y, _ = table(2)
 
     class Lossy(OtherMachine):
-        def submit_fit(self, key: str, request: dict[str, Any]) -> Future[str]:
+        def submit_job(self, key: str, request: dict[str, Any]) -> Future[str]:
             done: Future[str] = Future()
             done.set_result("other")
             return done
