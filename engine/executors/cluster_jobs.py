@@ -34,6 +34,8 @@ class _Submitted:
     outcome: Future[str] = field(default_factory=Future)
     tries: int = 0
     worker: str = ""
+    future: Any = None
+    """Of Dask, which drops a task that no future stands for."""
 
 
 class ClusterJobs:
@@ -45,6 +47,8 @@ class ClusterJobs:
         self._client = connect(task.cluster.address, "sylva-subtasks")
         self._client.subscribe_topic(self._client.id, lambda event: self._started(event[1]))
         self._submitted: dict[str, _Submitted] = {}
+        self._of_task: dict[str, _Submitted] = {}
+        """The same by the names of their Dask tasks."""
         self._looked = 0.0
         self._threads = 1
 
@@ -86,29 +90,31 @@ class ClusterJobs:
         """Make a Dask task of a subtask, for its next try."""
         submitted.tries += 1
         name = submitted.key.replace("/", "-")
-        future = self._client.submit(
+        name = f"sylva-{submitted.task.key[:16]}-{name}-{submitted.tries}"
+        self._of_task[name] = submitted
+        submitted.future = self._client.submit(
             run_node,
             submitted.task.to_dict(),
             [],
             self._client.id,
             self._cluster.machines,
-            key=f"sylva-{submitted.task.key[:16]}-{name}-{submitted.tries}",
+            key=name,
             pure=False,
             retries=0,
             priority=PRIORITY,
             resources={self._cluster.resource: 1},
         )
-        future.add_done_callback(lambda done: self._ended(submitted, done))
+        submitted.future.add_done_callback(lambda done: self._ended(submitted, done))
 
     def _started(self, message: dict[str, Any]) -> None:
         """Note which worker carries out a subtask. Dask adds the address to its message."""
-        for submitted in list(self._submitted.values()):
-            name = submitted.key.replace("/", "-")
-            if f"-{name}-" in message.get("key", ""):
-                submitted.worker = message.get("worker", "")
+        submitted = self._of_task.get(message.get("key", ""))
+        if submitted is not None:
+            submitted.worker = message.get("worker", "")
 
     def _ended(self, submitted: _Submitted, done: Any) -> None:
         """Set the outcome of a subtask, or try it again; called in a thread of Dask's client."""
+        self._of_task.pop(done.key, None)
         try:
             event = done.result()
         except (Exception, CancelledError) as error:
