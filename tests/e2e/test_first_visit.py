@@ -75,6 +75,8 @@ def test_a_new_user_finds_a_finished_example_and_looks_inside_its_forest(
         expect(picture).to_be_visible()
         assert picture.evaluate("image => image.naturalWidth") > 0
         assert picture.evaluate(COVERED_BY_BUTTON), "a click on the picture does not open it"
+        foot = card.locator("[class*='st-key-foot-']")
+        assert not foot.evaluate(COVERED_BY_BUTTON), "a click beside Inspect opens the pipeline"
         expect(card).to_contain_text("Accuracy")
         studio.shoot("first-visit")
         search = first.get_by_role("searchbox", name="Search")

@@ -434,6 +434,11 @@ class TestUse:
         saved_money = amounts[shown & fraud].sum() - 3 * shown.sum()
         assert report.headline["money_saved"] == pytest.approx(saved_money)
         assert report.data["decision"]["rule"] == made.decision.rule
+        low, high = report.data["intervals"]["money_saved"]
+        assert low < saved_money < high
+        # The replicates are sums of all rows, as the figure is.
+        middle = np.mean(report.data["replicates"]["money_saved"])
+        assert middle == pytest.approx(saved_money, rel=0.1)
 
     def test_the_other_class_is_evaluated_at_the_same_decisions(self, ctx, decided, test_rows):
         made = self.predictions(ctx, decided, test_rows)
