@@ -300,8 +300,8 @@ def _first_sentence(message: str) -> str:
     if wrong:
         name, types = wrong[1] or wrong[3], wrong[2] or wrong[4]
         return (
-            f"'{name}' cannot be used with {types.lower()}; change the type of a value, such as "
-            "amount::DOUBLE, or trim(name) for a text"
+            f"'{name}' cannot be used with {types.lower()}; change the type of a value, as in "
+            "amount::DOUBLE"
         )
     for words, clearer in CLEARER.items():
         if words in message:

@@ -238,6 +238,12 @@ def row_amounts(column: pa.ChunkedArray, name: str, *, field: str | None = None)
             "correct it or leave these rows out",
             field=field,
         )
+    if not np.isfinite(amounts.sum()):
+        raise BadInput(
+            f"the amounts '{name}' add up to more than a number can hold; give them in a larger "
+            "unit",
+            field=field,
+        )
     below = int((amounts < 0).sum())
     if below:
         raise BadInput(

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from pydantic import ValidationError
 
 from engine.errors import BadInput
 from engine.node_types import Column
@@ -191,6 +192,14 @@ class TestRefusals:
         data = validation.data.drop_columns("amount").append_column("amount", pa.array(amounts))
         with refused(field="amounts", naming=["amount", words, "1 of 1,500"]):
             choose(ctx, folder, Table(data, "y"), rule="amounts", amounts="amount")
+
+    def test_sums_that_no_number_can_hold(self, ctx, folder, validation):
+        data = validation.data.drop_columns("amount")
+        data = data.append_column("amount", pa.array([1e308] * data.num_rows))
+        with refused(field="amounts", naming=["amount", "larger unit"]):
+            choose(ctx, folder, Table(data, "y"), rule="amounts", amounts="amount")
+        with pytest.raises(ValidationError, match="less than or equal"):
+            ChooseThresholdParams(rule="costs", missed_cost=1e300)
 
     @pytest.mark.parametrize("column", [None, "amuont", "y"])
     def test_a_column_that_has_no_amounts_is_refused_before_the_run(self, validation, column):
