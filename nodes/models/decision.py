@@ -238,7 +238,9 @@ def row_amounts(column: pa.ChunkedArray, name: str, *, field: str | None = None)
             "correct it or leave these rows out",
             field=field,
         )
-    if not np.isfinite(amounts.sum()):
+    with np.errstate(over="ignore"):
+        total = amounts.sum()
+    if not np.isfinite(total):
         raise BadInput(
             f"the amounts '{name}' add up to more than a number can hold; give them in a larger "
             "unit",
