@@ -109,20 +109,25 @@ def draw_slider(report: Report, key: str) -> ChosenThreshold:
     _draw_shortcuts(counts, slider, start, best)
     chosen = ChosenThreshold(counts, at, costs)
     two_classes = len(report.data["classes"]) == 2
-    tiles(figure_tiles(chosen, two_classes=two_classes), _intervals(report, chosen, start))
+    tiles(figure_tiles(chosen, two_classes=two_classes), _intervals(report, chosen, start, best))
     st.caption(plain(origin_text(report, at, start, best)))
     return chosen
 
 
-def _intervals(report: Report, chosen: ChosenThreshold, start: int) -> dict[str, str]:
+def _intervals(report: Report, chosen: ChosenThreshold, start: int, best: int) -> dict[str, str]:
     """Return the 95 % intervals of the figures at the slider in words, by title.
 
     Shares of rows are counted anywhere. The others are known where the node computed them, as long
     as the costs are the same.
     """
-    known: dict[str, Sequence[float]] = {}
-    if chosen.at == start:
-        known |= report.data.get("intervals") or {}
+    stored: dict[str, Sequence[float]] = report.data.get("intervals") or {}
+    # Without a threshold of the model, F1 alone is that of the best threshold.
+    of_f1 = best if report.data["threshold_rule"] == "best F1" else start
+    known = {
+        name: limits
+        for name, limits in stored.items()
+        if chosen.at == (of_f1 if name == "f1" else start)
+    }
     if chosen.costs is None or report.data.get("costs") != asdict(chosen.costs):
         known = {name: limits for name, limits in known.items() if name not in MONEY}
     texts = {metric_title(name): interval_text(name, known[name]) for name in known}

@@ -580,6 +580,17 @@ def test_figures_at_a_threshold_have_intervals(monkeypatch, decided):
     assert set(intervals()) >= {"Recall"} and "F1" not in intervals()
 
 
+def test_the_interval_of_the_best_f1_stands_at_its_threshold(monkeypatch, decided):
+    test = preview(monkeypatch, decided, "plain.out", "Confusion")
+
+    def f1_has_interval() -> bool:
+        return any(metric.label == "F1" and metric.delta for metric in test.metric)
+
+    assert not f1_has_interval()
+    next(button for button in test.button if "Highest F1" in button.label).click().run()
+    assert f1_has_interval()
+
+
 def test_the_mark_on_the_curves_follows_the_slider(monkeypatch, decided):
     test = preview(monkeypatch, decided, "model.out", "Curves")
     before = marks(test)
