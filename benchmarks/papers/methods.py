@@ -108,8 +108,10 @@ def make_cascade(name: str, seed: int, changes: Mapping[str, Any]) -> Any:
 
 
 def cascade_facts(model: Any) -> dict[str, Any]:
-    """Return depth and chosen settings of a cascade, and margins or rows of each layer."""
+    """Return depth and chosen settings of a cascade, and score, margins or rows of each layer."""
     facts: dict[str, Any] = {"layers": model.n_layers_}
+    facts["metric"] = model.layer_records_[0].metric
+    facts["layer_score"] = [round(float(each.score), 5) for each in model.layer_records_]
     for name in ("gamma", "mu", "depth_step"):
         if hasattr(model, f"{name}_"):
             facts[name] = getattr(model, f"{name}_")
