@@ -120,7 +120,19 @@ def cascade_facts(model: Any) -> dict[str, Any]:
         facts["margin_ratio"] = [round(float(record.margins.ratio), 4) for record in records]
     if hasattr(model, "error_share"):
         facts["rows_in"] = [record.rows_in for record in records]
+    facts["nodes_per_tree"] = [nodes_per_tree(layer.models) for layer in model.cascades_[0].layers]
     return facts
+
+
+def nodes_per_tree(models: Iterable[Iterable[Any]]) -> list[float]:
+    """Return the mean number of nodes of a tree of each learner of a layer that is a forest."""
+    found = []
+    for by_fold in models:
+        forests = [model.forest for model in by_fold if hasattr(model, "forest")]
+        if forests:
+            n_trees = sum(forest.n_trees for forest in forests)
+            found.append(round(sum(len(forest.nodes) for forest in forests) / n_trees, 1))
+    return found
 
 
 def polynomial_svm(parts: Parts, seed: int) -> Fitted:
