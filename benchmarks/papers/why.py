@@ -308,11 +308,13 @@ def _nodes_summary(found: ResultIndex) -> str:
 
 def _nodes(run: Result) -> list[list[float]]:
     """Return the nodes per tree of each learner by layer; empty if they were not counted."""
-    return run["chosen"].get("nodes_per_tree", [])
+    nodes: list[list[float]] = run["chosen"].get("nodes_per_tree", [])
+    return nodes
 
 
 def _screening_summary(found: ResultIndex) -> str:
-    equal, papers = [], []
+    equal: list[float] = []
+    papers: list[float] = []
     for data in SCREENING.sets:
         for method in SCREENING.methods_of(data):
             own = found.of(SCREENING, data, method.name)
