@@ -33,7 +33,6 @@ from .results import Result
 from .tables import FRAUD, MDDF, RCF, SCANNING, SCREENING, DataSet
 
 WHY = ROOT / "docs" / "why.md"
-UNKNOWN = "not measured"
 DEPTHS = ("default", "gcForest, per layer", "mdDF, per layer")
 
 
@@ -86,7 +85,7 @@ def _depth_section(found: ResultIndex) -> str:
             runs = _with_layers(found.of(MDDF, data, method))
             if runs:
                 lines.append([data.title, method, *_depth_cells(runs)])
-    table = "The accuracy after each layer was not measured."
+    table = ""
     if lines:
         head = ["data", "cascade", "layers kept", "first layer, %", "all layers, %"]
         table = markdown([*head, "points more", "standard error of the test rows"], lines)
@@ -145,7 +144,7 @@ def _depth_summary(found: ResultIndex) -> str:
                 f"With {method}, the layers after the first add more than one standard error on "
                 f"{len(more)} of {len(run)} data sets."
             )
-    return " ".join(sentences) or UNKNOWN
+    return " ".join(sentences) or "The accuracy after each layer was not measured."
 
 
 # --- margins ---
@@ -176,7 +175,7 @@ better. Here it is that of rows that the layer did not learn from.
 
 {markdown(head, lines)}
 
-{wrapped(sentence if total else UNKNOWN)}
+{wrapped(sentence)}
 
 Most of the fall is in the second layer. After that the ratio hardly moves, and so does the
 accuracy: a ratio that no longer falls is a sign that depth is enough. It compares layers of one
