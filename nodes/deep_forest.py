@@ -189,8 +189,8 @@ class DeepForestParams(NodeParams):
     preset: Preset = Field(
         "default",
         title="Preset",
-        description="Settings to start from. Each setting below can be changed. docs/why.md says on "
-        "which tables a deep forest pays, and on which it does not.",
+        description="Settings to start from. Each setting below can be changed. docs/why.md says "
+        "on which tables a deep forest pays, and on which it does not.",
         json_schema_extra=form_hint(words=PRESET_TITLES),
     )
     learners: list[LearnerParams] = Field(

@@ -89,15 +89,14 @@ def _depth_section(found: ResultIndex) -> str:
     if lines:
         head = ["data", "cascade", "layers kept", "first layer, %", "all layers, %"]
         table = markdown([*head, "points more", "standard error of the test rows"], lines)
+        table += "\n\n"
     return f"""## Where depth pays
 
 Accuracy on test rows after the first layer, and after all layers that were kept. A layer is kept
 while held-out rows gain; "per layer" is the papers' way to score them. The first layer alone is the
 mean of its learners, without any depth.
 
-{table}
-
-{wrapped(_depth_summary(found))}
+{table}{wrapped(_depth_summary(found))}
 
 Where the first layer is already as good as the columns allow, the cascade stops after one or two
 layers: depth is never forced, and one that does not pay is not kept. More depth is not the same as
