@@ -292,7 +292,7 @@ def test_the_page_about_why_is_honest_about_screening_and_composite_forests() ->
     svm = result(RCF, "iris", "one SVM", 0, 95.0) | {"cpu": 1.0}
     text = why_text([plain, screened, *found, svm])
     words = words_of(text)
-    assert "saves 2.00 ×, against the paper's gcForest nothing" in words
+    assert "on letter 2.00 × at an equal start and nothing" in words
     assert "3 × (missed)" in words
     assert "With all 60 rows its trees have 800 nodes, with the 9 that are left 700." in words
     assert "RCF's mean error is at most that of RF on 1, RF+SVM on 0, one SVM on 0." in words
