@@ -324,8 +324,8 @@ def _screening_summary(found: ResultIndex) -> str:
             )
     return (
         f"The most that is saved at no more than {ACCURACY_LOSS:g} points less: "
-        f"{'; '.join(sentences) or 'not measured'}. Our goal at an equal start was {SAVING_GOAL:g} ×"
-        f" ({'reached' if most >= SAVING_GOAL else 'missed'})."
+        f"{'; '.join(sentences) or 'not measured'}. Our goal at an equal start was "
+        f"{SAVING_GOAL:g} × ({'reached' if most >= SAVING_GOAL else 'missed'})."
     )
 
 
