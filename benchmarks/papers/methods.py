@@ -126,9 +126,11 @@ def cascade_facts(model: Any) -> dict[str, Any]:
 
 def nodes_per_tree(models: Iterable[Iterable[Any]]) -> list[float]:
     """Return the mean number of nodes of a tree of each learner of a layer that is a forest."""
+    from deepforest.learners.forests import FittedForest
+
     found = []
     for by_fold in models:
-        forests = [model.forest for model in by_fold if hasattr(model, "forest")]
+        forests = [model.forest for model in by_fold if isinstance(model, FittedForest)]
         if forests:
             n_trees = sum(forest.n_trees for forest in forests)
             found.append(round(sum(len(forest.nodes) for forest in forests) / n_trees, 1))
