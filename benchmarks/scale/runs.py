@@ -52,8 +52,8 @@ def short(number: float) -> str:
 
 
 FITTED = (
-    Run(10_000, 30, learners=2, folds=5, layers=2, trees=20),
-    Run(20_000, 30, learners=4, folds=5, layers=3, trees=50),
+    Run(10_000, 30, learners=2, layers=2, trees=20),
+    Run(20_000, 30, learners=4, layers=2, trees=50),
     Run(30_000, 30, classes=5),
     Run(30_000, 100, layers=2, trees=20),
     Run(100_000, 30, folds=5, trees=20),

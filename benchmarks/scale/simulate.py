@@ -5,9 +5,9 @@ Dask tasks of them, tries lost ones again and counts the threads of the workers.
 to is simulated: time, Dask with its workers, and how long a fit takes.
 
 - ``Clock``       events in the order of their times
-- ``Cluster``     machines with cores, threads and speeds; some are lost now and then
-- ``Grid``        how long each fit and each step of the coordinating process takes
-- ``simulate``    grows a cascade on a cluster; returns an ``Outcome``
+- ``Cluster``     stands for Dask: machines with cores, threads and speeds; some are lost now and then
+- ``LayerTimes``  how long each fit and each step of the coordinating process takes
+- ``Simulation``  grows a cascade on a cluster; returns an ``Outcome``
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import heapq
 import itertools
 import socket
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -116,7 +116,7 @@ class Timing(Protocol):
     """Say how long a fit takes."""
 
     def seconds(self, request: dict[str, Any], cores: float, at_once: int) -> float:
-        """Return the seconds of a fit on so many cores, while so many fits run everywhere."""
+        """Return the seconds of a fit on so many cores, while so many fits run in all."""
 
 
 class Cluster:
@@ -162,6 +162,12 @@ class Cluster:
     def close(self, timeout: float) -> None:
         """Do nothing: the cluster ends with its clock."""
 
+    def drop_all(self) -> None:
+        """Drop all tasks, as Dask does when the client that has submitted them is gone."""
+        self._waiting.clear()
+        for machine in self._present:
+            machine.tasks = []
+
     # --- its workers ---
 
     def _join(self) -> None:
@@ -206,18 +212,14 @@ class Cluster:
         machine.tasks.append(task)
         task.start += 1
         self.most_together = max(self.most_together, len(machine.tasks))
-        at_once = sum(len(each.tasks) for each in self._present)
-        # A machine shares its cores among the fits that the rules give it at the same time.
-        share = self.machines.cores / self._expected(at_once)
-        cores = min(float(task.request["threads"]), max(share, 1.0))
+        n_machines = max(1, len(self._present))
+        at_once = min(task.request["of"], n_machines * self.machines.dask_threads)
+        # A machine shares its cores among the fits that it has when they are spread evenly.
+        cores = min(float(task.request["threads"]), self.machines.cores / -(-at_once // n_machines))
         noise = float(np.exp(self._random.normal(0, self.machines.straggling / 2)))
         seconds = self.timing.seconds(task.request, cores, at_once) / machine.speed / noise
         start = task.start
         self.clock.after(seconds, lambda: self._finish(task, machine, start, seconds))
-
-    def _expected(self, at_once: int) -> int:
-        """Return how many fits a machine has when they are spread evenly."""
-        return max(1, -(-at_once // max(1, len(self._present))))
 
     def _finish(self, task: _Task, machine: _Machine, start: int, seconds: float) -> None:
         """End a task, unless its machine has fallen silent meanwhile."""
@@ -261,14 +263,20 @@ class _Runner(JobRunner):
         return {future for future in running if future.done()}
 
 
+class _CoordinatorLost(Exception):
+    """End the process that coordinates."""
+
+
 @dataclass(frozen=True)
 class LayerTimes:
-    """One set of fits: what comes before it and after it, and the fits by key."""
+    """One set of fits: what comes before and after it, and what each fit needs by key."""
 
     title: str
     before: float
     fits: dict[str, dict[str, Any]]
-    after: float
+    after: float = 0.0
+    writes: float = 0.0
+    """Seconds that are spent before it on files; these are still there after a loss."""
     of_each: float = 0.0
     """Seconds that the coordinating process spends on the result of a fit."""
 
@@ -281,52 +289,90 @@ class Outcome:
     of_fits: float
     """Seconds in which fits ran or were waited for."""
     lost: int
+    """Machines that were lost."""
     repeated: int
+    """Fits that ran on them."""
+    restarts: int
+    """How often the process that coordinates was lost."""
     busy: float
     """Seconds of all fits together."""
     together: int
+    """The most fits that a machine had at the same time."""
     threads: tuple[int, ...]
     """Of a fit, by set."""
 
 
-def simulate(
-    layers: Iterable[LayerTimes], machines: Machines, timing: Timing, seed: int = 0
-) -> Outcome:
+class Simulation:
     """Grow a cascade on simulated machines."""
-    clock, saved = Clock(), _Saved()
-    cluster = Cluster(machines, clock, timing, seed)
-    cluster.on_finished = saved.keys.add
-    jobs = ClusterJobs(_task(), cluster, lambda: clock.now)
-    of_fits, threads = 0.0, []
-    with _Runner(clock, jobs, saved) as runner:
-        for layer in layers:
-            clock.spend(layer.before)
-            runner.prefix = f"{layer.title}/"
-            threads.append(runner.threads(len(layer.fits)))
-            began = clock.now
-            runner.run(_fit_jobs(layer, threads[-1], clock))
-            of_fits += clock.now - began
-            clock.spend(layer.after)
-    return Outcome(
-        clock.now,
-        of_fits,
-        cluster.lost,
-        cluster.repeated,
-        cluster.busy_seconds,
-        cluster.most_together,
-        tuple(threads),
-    )
 
+    def __init__(
+        self, layers: Sequence[LayerTimes], machines: Machines, timing: Timing, seed: int = 0
+    ) -> None:
+        self.layers, self.machines = layers, machines
+        self.clock, self.saved = Clock(), _Saved()
+        self.cluster = Cluster(machines, self.clock, timing, seed)
+        self.cluster.on_finished = self.saved.keys.add
+        self._random = np.random.default_rng([seed, 1])
+        self._written: set[str] = set()
+        self.of_fits = 0.0
+        self.threads: dict[str, int] = {}
 
-def _fit_jobs(layer: LayerTimes, threads: int, clock: Clock) -> list[FitJob]:
-    def take(pack: Pack) -> None:
-        """Read the result of a fit, in the process that coordinates."""
-        clock.spend(layer.of_each)
+    def run(self) -> Outcome:
+        """Return what the run took, in simulated seconds."""
+        restarts = 0
+        while True:
+            try:
+                self._coordinate()
+                break
+            except _CoordinatorLost:
+                restarts += 1
+                self.cluster.drop_all()
+                self.clock.spend(self.machines.noticed_after)
+        cluster, threads = self.cluster, tuple(self.threads.values())
+        return Outcome(
+            self.clock.now,
+            self.of_fits,
+            cluster.lost,
+            cluster.repeated,
+            restarts,
+            cluster.busy_seconds,
+            cluster.most_together,
+            threads,
+        )
 
-    return [
-        FitJob(key, lambda: None, unpack=take, request=request | {"threads": threads})
-        for key, request in layer.fits.items()
-    ]
+    def _coordinate(self) -> None:
+        """Go through the layers; results that are saved are not fitted again."""
+        clock = self.clock
+        if self.machines.losses_per_hour:
+            mean = 3600 / self.machines.losses_per_hour
+            clock.after(self._random.exponential(mean), self._end_coordinator)
+        jobs = ClusterJobs(_task(), self.cluster, lambda: clock.now)
+        with _Runner(clock, jobs, self.saved) as runner:
+            for layer in self.layers:
+                clock.spend(layer.before)
+                if layer.title not in self._written:
+                    clock.spend(layer.writes)
+                    self._written.add(layer.title)
+                runner.prefix = f"{layer.title}/"
+                self.threads[layer.title] = runner.threads(len(layer.fits))
+                began = clock.now
+                runner.run(self._jobs(layer))
+                self.of_fits += clock.now - began
+                clock.spend(layer.after)
+
+    def _end_coordinator(self) -> None:
+        raise _CoordinatorLost
+
+    def _jobs(self, layer: LayerTimes) -> list[FitJob]:
+        def take(pack: Pack) -> None:
+            """Read the result of a fit, in the process that coordinates."""
+            self.clock.spend(layer.of_each)
+
+        common = {"threads": self.threads[layer.title], "of": len(layer.fits)}
+        return [
+            FitJob(key, lambda: None, unpack=take, request=request | common)
+            for key, request in layer.fits.items()
+        ]
 
 
 def _task() -> NodeTask:
