@@ -96,7 +96,7 @@ def _predict(part: Part) -> Amounts:
     }
 
 
-def _new_bytes(part: Part) -> float:
+def new_bytes(part: Part) -> float:
     """Return the bytes of the files that a layer adds: its bins, and the numbers that are new."""
     if part.vectors:
         return part.rows * (part.width + 4 * part.vectors)
@@ -120,7 +120,7 @@ OF_LAYER: dict[str, Callable[[Part], Amounts]] = {
         "row × column": part.rows * part.width,
         "row × vector": part.rows * part.vectors,
     },
-    "files": lambda part: {"byte": _new_bytes(part), "set of fits": 1.0},
+    "files": lambda part: {"byte": new_bytes(part), "set of fits": 1.0},
     "digest": lambda part: {"row × vector": part.rows * part.vectors, "row": float(part.rows)},
     "take": lambda part: {"row × class": part.left_out * part.classes, "fit": 1.0},
     "gather": lambda part: {"row × vector": part.rows * part.learners * part.classes},

@@ -2,7 +2,7 @@
 
 - ``Run``       a cascade on a generated table
 - ``FITTED``, ``HELD_OUT``  runs the cost model is fitted to, and runs it is tested on
-- ``measure``   measures a run that has no saved result
+- ``find``, ``measure``  the saved result of a job; measures it if there is none
 - ``read_committed``, ``write_committed``  the file of all results in the repository
 """
 
@@ -57,24 +57,24 @@ FITTED = (
     Run(30_000, 30, classes=5),
     Run(30_000, 100, layers=2, trees=20),
     Run(100_000, 30, folds=5, trees=20),
-    Run(100_000, 100, layers=2),
+    Run(100_000, 100),
     Run(100_000, 30, classes=5, layers=2),
     Run(300_000, 30, layers=2, trees=20),
     Run(300_000, 100),
     Run(1_000_000, 30),
     Run(10_000, 1_000, trees=20),
     Run(10_000, 3_000),
-    Run(30_000, 300, layers=2, trees=20),
+    Run(30_000, 300, trees=20),
     Run(30_000, 1_000),
     Run(100_000, 300),
     Run(30_000, 30, kind="random_forest", trees=30),
-    Run(100_000, 30, kind="random_forest", layers=2, trees=30),
+    Run(100_000, 30, kind="random_forest", trees=30),
     Run(30_000, 100, kind="random_forest", trees=30),
     Run(100_000, 30, classes=5, kind="random_forest", trees=30),
     Run(300_000, 30, kind="random_forest", trees=30),
     Run(30_000, 30, kind="completely_random_forest", trees=30),
     Run(100_000, 30, classes=5, kind="completely_random_forest", trees=30),
-    Run(100_000, 100, kind="completely_random_forest", layers=2, trees=30),
+    Run(100_000, 100, kind="completely_random_forest", trees=30),
     Run(300_000, 30, kind="completely_random_forest", trees=30),
 )
 """Chosen, like ``HELD_OUT``, before anything was fitted."""
@@ -83,14 +83,23 @@ HELD_OUT = (
     Run(1_000_000, 100),
     Run(30_000, 3_000),
     Run(50_000, 50, classes=5, learners=2, layers=2),
-    Run(200_000, 60, folds=5, layers=3),
+    Run(200_000, 60, layers=3),
     Run(500_000, 50, layers=2, trees=20),
-    Run(15_000, 500, learners=2, folds=4, trees=30),
+    Run(15_000, 500, folds=4, trees=30),
     Run(1_000_000, 30, kind="random_forest", trees=30),
     Run(200_000, 60, classes=5, kind="random_forest", trees=30),
     Run(500_000, 30, kind="completely_random_forest", trees=30),
-    Run(50_000, 300, kind="completely_random_forest", layers=2, trees=30),
+    Run(50_000, 300, kind="completely_random_forest", trees=30),
 )
+
+
+def find(job: dict[str, Any], folder: Path = FOLDER) -> Result | None:
+    """Return the saved result of a job, None if there is none."""
+    file = _file_of(job, folder)
+    if not file.is_file():
+        return None
+    saved: Result = json.loads(file.read_text(encoding="utf-8"))
+    return saved
 
 
 def measure(job: dict[str, Any], module: str, folder: Path = FOLDER) -> Result:
@@ -98,15 +107,23 @@ def measure(job: dict[str, Any], module: str, folder: Path = FOLDER) -> Result:
 
     Raise ``RuntimeError`` if it fails; then nothing is saved.
     """
-    name = "-".join(str(value) for value in job.values())
-    file = folder / f"{name}.json"
-    if file.is_file():
-        saved: Result = json.loads(file.read_text(encoding="utf-8"))
+    saved = find(job, folder)
+    if saved is not None:
         return saved
     sources = source_digest("deepforest")
     result = {"job": job, "sources": sources, **run_job(module, json.dumps(job))}
-    write_whole(file, json.dumps(result))
+    write_whole(_file_of(job, folder), json.dumps(result))
     return result
+
+
+def _file_of(job: dict[str, Any], folder: Path) -> Path:
+    """Return the file of a result; all settings of the job are in its name."""
+    return folder / f"{'-'.join(str(value) for value in job.values())}.json"
+
+
+def same_job(saved: dict[str, Any], job: dict[str, Any]) -> bool:
+    """Return whether a saved job is this one, with the same settings."""
+    return saved == job
 
 
 def job_of(run: Run) -> dict[str, Any]:
