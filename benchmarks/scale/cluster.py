@@ -114,9 +114,7 @@ def _admit(executor: DaskExecutor, n_workers: int) -> None:
 
 def _task(workspace: Workspace, executor: DaskExecutor, n_workers: int) -> NodeTask:
     machines = {socket.gethostname(): n_workers}
-    about = ClusterOfRun(
-        executor.address, executor._check.resource, machines, executor._client.id
-    )
+    about = ClusterOfRun(executor.address, executor._check.resource, machines, executor._client.id)
     return NodeTask(
         workspace=str(workspace.root),
         run="bench",

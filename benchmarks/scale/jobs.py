@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from deepforest import _features, _fit, _fit_files, _fit_jobs, _grow, _layer, preset
+from deepforest import _features, _fit_files, _fit_jobs, _grow, _layer, preset
 from deepforest.learners import forests, mart
 
 from .._cascade_jobs import keep_all_layers
@@ -242,8 +242,14 @@ def _mean_of(group: list[Figures]) -> Figures:
     for name in names:
         figures[name] = round(float(np.mean([fit[name] for fit in group])), 4)
     every = sorted({step for fit in group for step in fit["steps"]})
-    steps = {step: float(np.mean([fit["steps"].get(step, 0) for fit in group])) for step in every}
-    return {**figures, "mb_most": round(max(fit["mb"] for fit in group), 1), "steps": rounded(steps)}
+    steps = {}
+    for step in every:
+        steps[step] = float(np.mean([fit["steps"].get(step, 0) for fit in group]))
+    return {
+        **figures,
+        "mb_most": round(max(fit["mb"] for fit in group), 1),
+        "steps": rounded(steps),
+    }
 
 
 def rounded(steps: dict[str, float]) -> dict[str, float]:

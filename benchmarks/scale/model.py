@@ -130,7 +130,7 @@ OF_LAYER: dict[str, Callable[[Part], Amounts]] = {
         "layer": 1.0,
     },
 }
-"""The process that coordinates: once, per layer, per set of fits or per fit; see ``coordinating``."""
+"""Of the process that coordinates: once, per layer, per set of fits or per fit."""
 
 
 @dataclass
@@ -166,8 +166,12 @@ class CostModel:
 def memory_of_fit(part: Part) -> Amounts:
     """Return what a fit holds, in megabytes if each coefficient is 1."""
     if part.kind != "mart":
-        nodes = part.training * part.trees
-        return {"row": part.training / 1e6, "node": nodes / 1e6, "row × class": _votes(part), "fit": 1}
+        return {
+            "row": part.training / 1e6,
+            "row × tree": part.training * part.trees / 1e6,
+            "row × class": part.left_out * part.classes / 1e6,
+            "fit": 1.0,
+        }
     # While it grows, a fit holds a copy of the bins of its rows; while it predicts, the numbers of
     # the rows that it left out.
     copy = part.training * (part.width + 24)
@@ -178,10 +182,6 @@ def memory_of_fit(part: Part) -> Amounts:
         "own rows": max(copy + histograms, numbers) / 1e6,
         "fit": 1.0,
     }
-
-
-def _votes(part: Part) -> float:
-    return part.left_out * part.classes / 1e6
 
 
 def memory_of_coordinator(part: Part) -> Amounts:
@@ -371,7 +371,8 @@ def _observe_coordinator(run: Run, result: Result, seen: Seen) -> None:
     last = None
     for number, (work, parts) in enumerate(parts_of(run)):
         part = parts[0][1]
-        for step in (*before_fits(NO_COST, work, part, number == 0), *after_fits(NO_COST, work, part)):
+        before = before_fits(NO_COST, work, part, number == 0)
+        for step in (*before, *after_fits(NO_COST, work, part)):
             add(step, part)
         for count, of_fit in parts:
             add("take", of_fit, count)

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import statistics
+import textwrap
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -97,7 +98,28 @@ def page_text(results: Iterable[Result]) -> str:
         _paper(found),
         _limits(),
     )
-    return "\n\n".join(sections) + "\n"
+    return wrapped("\n\n".join(sections)) + "\n"
+
+
+def wrapped(text: str) -> str:
+    """Return a text whose paragraphs and list items have lines of 100 characters at most."""
+    blocks = []
+    for block in text.split("\n\n"):
+        if block.startswith(("|", "#")):
+            blocks.append(block)
+            continue
+        items = block.split("\n- ")
+        filled = [_fill(items[0], "  " if items[0].startswith("- ") else "")]
+        filled += [_fill(f"- {item}", "  ") for item in items[1:]]
+        blocks.append("\n".join(filled))
+    return "\n\n".join(blocks)
+
+
+def _fill(text: str, indent: str) -> str:
+    words = " ".join(text.split())
+    return textwrap.fill(
+        words, 100, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
@@ -116,10 +138,10 @@ error on runs it was not fitted to, and a simulation of the paper's largest run
 page; all figures come from `benchmarks/scale/results.json` (sources of the library:
 {", ".join(found.sources) or "not measured"}).
 
-- **Measured**: {len(found.fitted)} runs that the model is fitted to and {len(found.held_out)} that it
-  is not, chosen before the first fit of the model. Tables are generated, continuous float32 columns:
-  every column has 255 bins, the worst case. The fits are carried out from files as on a cluster,
-  each in a process of its own with one thread.
+- **Measured**: {len(found.fitted)} runs that the model is fitted to and
+  {len(found.held_out)} that it is not, chosen before the first fit of the model. Tables are
+  generated, continuous float32 columns: every column has 255 bins, the worst case. The fits are
+  carried out from files as on a cluster, each in a process of its own with one thread.
 - **CPU seconds, not wall time**, are what the model is fitted to. The machine has two cores of an
   AMD EPYC virtual machine, which other programs used heavily at the same time; such load makes CPU
   seconds a few percent to some ten percent longer.
@@ -253,11 +275,12 @@ def _queue_sentence(found: Results) -> str:
     tasks, cpu = result["tasks"], result["cpu_by_part"]
     each = {part: 1e3 * seconds / tasks for part, seconds in cpu.items()}
     ours = each["coordinator"] + each["scheduler"]
-    return f"""**{tasks:,} tasks waiting at once** for {result["job"]["workers"]} workers, their results there
-already, so that only overhead is left: {ours:.1f} CPU-ms a task in the scheduling processes
-({each["coordinator"]:.1f} in the coordinator, {each["scheduler"]:.1f} in Dask's scheduler; goal 20 ms),
-{each["workers"]:.1f} in the Dask workers and {each["hosts"]:.1f} in the hosts and the process that each
-task gets. Wall time {1e3 * result["wall"] / tasks:.0f} ms a task, on the loaded machine."""
+    wall = 1e3 * result["wall"] / tasks
+    return f"""**{tasks:,} tasks waiting at once** for {result["job"]["workers"]} workers, their
+results there already, so that only overhead is left: {ours:.1f} CPU-ms a task in the scheduling
+processes ({each["coordinator"]:.1f} in the coordinator, {each["scheduler"]:.1f} in Dask's
+scheduler; goal 20 ms), {each["workers"]:.1f} in the Dask workers and {each["hosts"]:.1f} in the
+hosts and the process that each task gets. Wall time {wall:.0f} ms a task, on the loaded machine."""
 
 
 # --- the paper's run ---
@@ -282,8 +305,8 @@ def _memory(found: Results) -> str:
     n_fits = sum(count for _, parts in parts_of(PAPER) for count, _ in parts)
     return f"""## 300 columns, 4 MARTs × 5 folds × 50 trees, 3 layers
 
-From the cost model: {n_fits} fits, 16 in a layer of the blind cascade and 20 in a layer of the model.
-Memory is without mapped files; the coordinator's contains the table as 64-bit floats.
+From the cost model: {n_fits} fits, 16 in a layer of the blind cascade and 20 in a layer of the
+model. Memory is without mapped files; the coordinator's contains the table as 64-bit floats.
 
 {table(head, lines)}
 
@@ -304,13 +327,14 @@ def _paper(found: Results) -> str:
     lines = [_cells(line) for line in wide]
     return f"""## {short(PAPER.rows)} × {PAPER.columns} on 10 to 200 machines
 
-Each machine has {CORES} cores and one Dask worker with `--nthreads {CORES}`. Assumed: {_assumptions(assumed)}
+Each machine has {CORES} cores and one Dask worker with `--nthreads {CORES}`.
+{_assumptions(assumed)}
 
 {table(head, lines)}
 
-Stragglers: the speeds of machines are lognormal with σ = {STRAGGLING}. Losses: each machine is lost
-{LOSSES_PER_HOUR} times an hour and replaced after 10 minutes, Dask notices it after 30 s; the machine
-of the coordinator is lost as often. {len(SEEDS)} seeds; "fits repeated" is their mean.
+Stragglers: the speeds of machines are lognormal with σ = {STRAGGLING}. Losses: each machine is
+lost {LOSSES_PER_HOUR} times an hour and replaced after 10 minutes, Dask notices it after 30 s; the
+machine of the coordinator is lost as often. {len(SEEDS)} seeds; "fits repeated" is their mean.
 
 {_bottleneck(found, assumed)}
 
@@ -318,16 +342,15 @@ of the coordinator is lost as often. {len(SEEDS)} seeds; "fits repeated" is thei
 cluster divided by the fits of the layer, whatever `OMP_NUM_THREADS` says. With one Dask thread per
 machine a fit has {", ".join(str(max(line.calm.threads)) for line in narrow)} threads on
 {", ".join(map(str, MACHINES))} machines, and the wall time is
-{", ".join(_hours(line.calm.seconds) for line in narrow)}. With {CORES} Dask threads each, more than 20
-machines give a fit more threads than its machine has; the simulation takes them as {CORES}."""
+{", ".join(_hours(line.calm.seconds) for line in narrow)}. With {CORES} Dask threads each, more
+than 20 machines give a fit more threads than its machine has; the simulation takes them as {CORES}."""
 
 
 def _assumptions(assumed: Assumed) -> str:
-    return f"""the
-network brings {assumed.network / 1e9:g} GB/s to a machine and the storage {assumed.storage / 1e9:g} GB/s in
-all; one thread alone does {assumed.serial_fit:.0%} of a fit and {assumed.serial_bin:.0%} of the binning, as
-measured with two threads (Amdahl's law; that {CORES} threads share the memory's bandwidth is not in
-it). Without losses unless the column says so."""
+    return f"""Assumed: the network brings {assumed.network / 1e9:g} GB/s to a machine and the storage
+{assumed.storage / 1e9:g} GB/s in all; one thread alone does {assumed.serial_fit:.0%} of a fit and
+{assumed.serial_bin:.0%} of the binning, as measured with two threads (Amdahl's law; that {CORES}
+threads share the memory's bandwidth is not in it)."""
 
 
 def _cells(line: Line) -> list[str]:
@@ -365,7 +388,8 @@ def _bottleneck(found: Results, assumed: Assumed) -> str:
 
 **Bottlenecks.** A layer has 16 or 20 fits and ends before the next one begins, so from 20 machines
 on more machines bring nothing: the others are idle. With 20 machines most of the time goes to this:
-{STEPS[first]}. The coordinator works alone for {share:.0%} of the time, and all machines wait for it."""
+{STEPS[first]}. The coordinator works alone for {share:.0%} of the time, and all machines wait for
+it."""
 
 
 def _limits() -> str:

@@ -128,9 +128,7 @@ class Line:
     """Of the machine hours, the share in which a machine had a fit."""
 
 
-def table_of(
-    model: CostModel, assumed: Assumed, dask_threads: int, run: Run = PAPER
-) -> list[Line]:
+def table_of(model: CostModel, assumed: Assumed, dask_threads: int, run: Run = PAPER) -> list[Line]:
     """Return a line for each number of machines, whose workers have so many Dask threads."""
     layers = times_of(model, run, assumed)
     return [_line(layers, FitTiming(assumed), number, dask_threads) for number in MACHINES]

@@ -5,7 +5,7 @@ Dask tasks of them, tries lost ones again and counts the threads of the workers.
 to is simulated: time, Dask with its workers, and how long a fit takes.
 
 - ``Clock``       events in the order of their times
-- ``Cluster``     stands for Dask: machines with cores, threads and speeds; some are lost now and then
+- ``Cluster``     stands for Dask: machines with cores, threads and speeds, which may be lost
 - ``LayerTimes``  how long each fit and each step of the coordinating process takes
 - ``Simulation``  grows a cascade on a cluster; returns an ``Outcome``
 """

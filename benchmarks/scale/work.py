@@ -54,7 +54,7 @@ def layers_of(run: Run) -> tuple[LayerWork, ...]:
     # The order of ``grow_cascade``: the blind cascades layer after layer, then the model.
     for number in range(1, run.layers + 1):
         plans = [_plan(run, number, learner, rows) for rows in resampling.scored]
-        sets = [[fit for fit in _fits(plan)] for plan in plans]
+        sets = [_fits(plan) for plan in plans]
         if plans[0].shared:
             shared = {fit.key: fit for fits in sets for fit in fits}
             sets = [list(shared.values())]
