@@ -343,13 +343,14 @@ cluster divided by the fits of the layer, whatever `OMP_NUM_THREADS` says. With 
 machine a fit has {", ".join(str(max(line.calm.threads)) for line in narrow)} threads on
 {", ".join(map(str, MACHINES))} machines, and the wall time is
 {", ".join(_hours(line.calm.seconds) for line in narrow)}. With {CORES} Dask threads each, more
-than 20 machines give a fit more threads than its machine has; the simulation takes them as {CORES}."""
+than 20 machines give a fit more threads than its machine has; the simulation takes them as
+{CORES}."""
 
 
 def _assumptions(assumed: Assumed) -> str:
-    return f"""Assumed: the network brings {assumed.network / 1e9:g} GB/s to a machine and the storage
-{assumed.storage / 1e9:g} GB/s in all; one thread alone does {assumed.serial_fit:.0%} of a fit and
-{assumed.serial_bin:.0%} of the binning, as measured with two threads (Amdahl's law; that {CORES}
+    return f"""Assumed: the network brings {assumed.network / 1e9:g} GB/s to a machine and the
+storage {assumed.storage / 1e9:g} GB/s in all; one thread alone does {assumed.serial_fit:.0%} of a
+fit and {assumed.serial_bin:.0%} of the binning, as measured with two threads (Amdahl's law; that {CORES}
 threads share the memory's bandwidth is not in it)."""
 
 
