@@ -32,6 +32,8 @@ SAMPLED_ROWS, SAMPLED_VALUES = 200_000, 50_000_000
 LEAST_SECONDS, LEAST_MB = 0.01, 5.0
 """Errors of smaller figures do not count more than errors of these."""
 LEAVES, BINS, BYTES_OF_BIN = 31, 255, 16
+PAGE_BYTES = 4096
+"""A mapped file is read by pages of so many bytes."""
 
 
 @dataclass(frozen=True)
@@ -262,13 +264,14 @@ def after_fits(model: CostModel, work: LayerWork, part: Part) -> dict[str, float
 def predicted(model: CostModel, run: Run, value_bytes: int = 4) -> dict[str, float]:
     """Return CPU seconds, the memory of the largest fit and of the coordinator, and bytes."""
     own = sum(coordinating(model, run, value_bytes).values())
-    of_fits, most, read = 0.0, 0.0, 0.0
+    of_fits = most = read = moved = 0.0
     widest = None
     for _, parts in parts_of(run, value_bytes):
         for count, part in parts:
             of_fits += count * sum(model.fit_steps(part).values())
             most = max(most, model.fit_mb(part))
             read += count * bytes_read(part)
+            moved += count * bytes_moved(part)
             widest = part
     assert widest is not None
     return {
@@ -278,16 +281,27 @@ def predicted(model: CostModel, run: Run, value_bytes: int = 4) -> dict[str, flo
         "mb of a fit": most,
         "mb of the coordinator": model.coordinator_mb(widest),
         "bytes read": read,
+        "bytes moved": moved,
         "bytes written": bytes_written(run, value_bytes),
     }
 
 
 def bytes_read(part: Part) -> float:
-    """Return the bytes that one fit has to read: the bins of all rows, and what it predicts."""
+    """Return the bytes that one fit uses: the bins of all rows, and the rows it predicts."""
     if part.kind != "mart":
         return part.rows * (2 * part.width + 4 * part.vectors + 4 + 0.25)
     numbers = part.left_out * part.columns * part.value_bytes
     return part.rows * (part.width + 4 * part.vectors + 4 + 0.25) + numbers
+
+
+def bytes_moved(part: Part) -> float:
+    """Return the bytes that arrive for one fit: the rows it predicts lie scattered over pages."""
+    if part.kind != "mart":
+        return bytes_read(part)
+    row_bytes = part.columns * part.value_bytes
+    rows_of_page = 1 + (PAGE_BYTES - 1) / row_bytes
+    touched = 1 - (1 - part.left_out / part.rows) ** rows_of_page
+    return bytes_read(part) + (touched * part.rows - part.left_out) * row_bytes
 
 
 def bytes_written(run: Run, value_bytes: int = 4) -> float:

@@ -34,7 +34,7 @@ MEASURES = {
     "cpu": "CPU seconds",
     "mb of a fit": "memory of a fit",
     "mb of the coordinator": "memory of the coordinator",
-    "bytes read": "bytes read",
+    "bytes read": "bytes used",
     "bytes written": "bytes written",
 }
 STEPS = {
@@ -297,16 +297,17 @@ def _memory(found: Results) -> str:
             guess["mb of a fit"] / 1e3,
             guess["mb of the coordinator"] / 1e3 + table_gb,
             guess["bytes written"] / 1e9,
-            guess["bytes read"] / 1e9,
+            guess["bytes moved"] / 1e9,
         ]
         cells = [f"{figure:,.0f} GB" if figure >= 10 else f"{figure:.1f} GB" for figure in figures]
         lines.append([short(rows), f"{guess['cpu'] / 3600:,.1f} h", *cells])
-    head = ("rows × 300", "CPU", "a fit holds", "coordinator holds", "written", "read by all fits")
+    head = ("rows × 300", "CPU", "a fit holds", "coordinator holds", "written", "all fits read")
     n_fits = sum(count for _, parts in parts_of(PAPER) for count, _ in parts)
     return f"""## 300 columns, 4 MARTs × 5 folds × 50 trees, 3 layers
 
 From the cost model: {n_fits} fits, 16 in a layer of the blind cascade and 20 in a layer of the
-model. Memory is without mapped files; the coordinator's contains the table as 64-bit floats.
+model. Memory is without mapped files; the coordinator's contains the table as 64-bit floats. The
+rows that a fit predicts lie scattered over the table; their pages are counted whole.
 
 {table(head, lines)}
 
@@ -348,9 +349,10 @@ than 20 machines give a fit more threads than its machine has; the simulation ta
 
 
 def _assumptions(assumed: Assumed) -> str:
-    return f"""Assumed: the network brings {assumed.network / 1e9:g} GB/s to a machine and the
-storage {assumed.storage / 1e9:g} GB/s in all; one thread alone does {assumed.serial_fit:.0%} of a
-fit and {assumed.serial_bin:.0%} of the binning, as measured with two threads (Amdahl's law; that {CORES}
+    network, storage = assumed.network / 1e9, assumed.storage / 1e9
+    return f"""Assumed: the network brings {network:g} GB/s to a machine and the storage
+{storage:g} GB/s in all; one thread alone does {assumed.serial_fit:.0%} of a fit and
+{assumed.serial_bin:.0%} of the binning, as measured with two threads (Amdahl's law; that {CORES}
 threads share the memory's bandwidth is not in it)."""
 
 

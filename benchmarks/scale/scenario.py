@@ -13,7 +13,7 @@ import statistics
 from dataclasses import dataclass
 from typing import Any
 
-from .model import CostModel, Part, after_fits, before_fits, bytes_read, new_bytes, parts_of
+from .model import CostModel, Part, after_fits, before_fits, bytes_moved, new_bytes, parts_of
 from .runs import Result, Run
 from .simulate import LayerTimes, Machines, Outcome, Simulation
 from .work import LayerWork
@@ -107,7 +107,7 @@ def _requests(
         requests[key] = {
             "scales": shared,
             "alone": sum(steps.values()) - shared,
-            "read": bytes_read(part),
+            "read": bytes_moved(part),
         }
     return requests
 
