@@ -25,7 +25,7 @@ from .runs import (
     write_committed,
 )
 
-CLUSTER_RUN = {"rows": 60_000, "columns": 50, "learners": 2, "folds": 3, "trees": 20}
+CLUSTER_RUN = {"rows": 30_000, "columns": 50, "learners": 2, "folds": 3, "trees": 20}
 
 
 def all_jobs() -> Iterator[tuple[str, dict[str, Any]]]:

@@ -139,6 +139,10 @@ class FreshProcesses:
         fit = self._pool.submit(carry_out, str(self.folder), key, request)
 
         def finish(ended: Future[Figures]) -> None:
+            error = ended.exception()
+            if error is not None:
+                done.set_exception(error)
+                return
             self.fits.append({"key": key, **ended.result()})
             done.set_result("fresh")
 

@@ -31,7 +31,7 @@ SAMPLED_ROWS, SAMPLED_VALUES = 200_000, 50_000_000
 """From so many rows and values LightGBM learns its bins; the forests from as many rows."""
 LEAST_SECONDS, LEAST_MB = 0.01, 5.0
 """Errors of smaller figures do not count more than errors of these."""
-LEAVES, BINS, BYTES_OF_BIN = 31, 255, 16
+LEAVES, BINS, BYTES_OF_BIN, BYTES_OF_SAMPLE = 31, 255, 16, 12
 PAGE_BYTES = 4096
 """A mapped file is read by pages of so many bytes."""
 
@@ -131,6 +131,7 @@ OF_LAYER: dict[str, Callable[[Part], Amounts]] = {
         "row × class": part.rows * part.classes,
         "layer": 1.0,
     },
+    "rest": lambda part: {"row × column": part.rows * part.columns, "run": 1.0},
 }
 """Of the process that coordinates: once, per layer, per set of fits or per fit."""
 
@@ -174,24 +175,25 @@ def memory_of_fit(part: Part) -> Amounts:
             "row × class": part.left_out * part.classes / 1e6,
             "fit": 1.0,
         }
-    # While it grows, a fit holds a copy of the bins of its rows; while it predicts, the numbers of
-    # the rows that it left out.
-    copy = part.training * (part.width + 24)
-    numbers = part.left_out * (part.width * part.value_bytes + 16 * part.classes)
-    histograms = LEAVES * BINS * BYTES_OF_BIN * part.width
-    return {
-        "bins of all rows": part.rows * part.width / 1e6,
-        "own rows": max(copy + histograms, numbers) / 1e6,
-        "fit": 1.0,
-    }
+    # While it grows, a fit holds a copy of the bins of its rows, scores and gradients, and the
+    # histograms of all leaves; while it predicts, the numbers of the rows that it left out, from
+    # the second layer on twice.
+    own = part.training * (part.width + 24 + 16 * part.classes)
+    growing = own + LEAVES * BINS * BYTES_OF_BIN * part.width
+    copies = part.columns + (part.width if part.vectors else 0)
+    predicting = part.left_out * (copies * part.value_bytes + 20 * part.classes)
+    whole = part.rows * (part.width + 9)
+    return {"byte held": (whole + max(growing, predicting)) / 1e6, "fit": 1.0}
 
 
 def memory_of_coordinator(part: Part) -> Amounts:
     """Return what the process that coordinates holds, beside the table itself."""
+    # The bins of the columns, and from the second layer on a wider copy of them.
+    widths = part.columns + (part.width if part.vectors else 0)
     return {
-        "bins": part.rows * part.width / 1e6,
-        "row × vector": part.rows * part.learners * part.classes * 4 / 1e6,
-        "row": part.rows / 1e6,
+        "bins": part.rows * widths / 1e6,
+        "sampled value": BYTES_OF_SAMPLE * part.sampled * part.columns / 1e6,
+        "row": part.rows * (1 + part.learners * part.classes / 8) / 1e6,
         "fit": 1.0,
     }
 
@@ -248,6 +250,7 @@ def before_fits(model: CostModel, work: LayerWork, part: Part, first: bool) -> d
         steps["files"] = model.layer_step("files", part)
     if first:
         steps["bin"] = model.layer_step("bin", part)
+        steps["rest"] = model.layer_step("rest", part)
     if part.vectors:
         steps["widen"] = model.layer_step("widen", part)
     return steps
@@ -393,8 +396,9 @@ def _observe_coordinator(run: Run, result: Result, seen: Seen) -> None:
         last = part
     assert last is not None
     own = result["coordinator"]
+    steps = own["steps"] | {"rest": max(0.0, own["cpu"] - sum(own["steps"].values()))}
     for step, amounts in sums.items():
-        seen[f"{run.kind} {step}"].append((dict(amounts), own["steps"].get(step, 0.0)))
+        seen[f"{run.kind} {step}"].append((dict(amounts), steps.get(step, 0.0)))
     seen[f"{run.kind} coordinator memory"].append((memory_of_coordinator(last), own["mb"]))
 
 

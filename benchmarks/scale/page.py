@@ -46,6 +46,7 @@ STEPS = {
     "take": "the coordinator reads the results of the fits",
     "gather": "the coordinator puts the vectors together",
     "score": "the coordinator combines and scores the layer",
+    "rest": "the coordinator checks the table, and the like",
     "reading": "the fits wait for their files",
     "fitting": "the fits compute",
 }
