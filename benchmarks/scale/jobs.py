@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deepforest import _features, _fit_files, _fit_jobs, _grow, _layer, preset
-from deepforest.learners import forests, mart
+from deepforest.learners import FitSlice, Target, forests, mart
 
 from .._cascade_jobs import keep_all_layers
 from ..forest import warm_up
@@ -279,12 +279,12 @@ def threads(rows: int, columns: int, trees: int) -> Figures:
     # Else threads that wait would use the processor; it must be set before LightGBM is loaded.
     os.environ["OMP_WAIT_POLICY"] = "passive"
     x, y = table(rows, columns, 2)
-    target = mart.Target(y.astype(np.int32), 2)
+    target = Target(y.astype(np.int32), 2)
     learned, left_out = np.arange(rows * 4 // 5), np.arange(rows * 4 // 5, rows)
     found: Figures = {}
     for n_threads in (1, 2):
         features = _features.Features(x, np.zeros(columns, bool), learning=True, n_jobs=n_threads)
-        part = mart.FitSlice(learned, left_out, None, 0, n_threads, lambda: None)
+        part = FitSlice(learned, left_out, None, 0, n_threads, lambda: None)
         learner = mart.Mart(n_estimators=trees)
         found[f"bin {n_threads}"] = _leading(features.dataset)
         learner.fit(features, target, part)  # what is loaded at the first use is not counted

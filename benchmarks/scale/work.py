@@ -13,7 +13,8 @@ from functools import cache
 import numpy as np
 
 from deepforest import _layer, _resampling
-from deepforest.learners import Target, make_learners
+from deepforest._fit import PlannedFit
+from deepforest.learners import Learner, Target, make_learners
 
 from .runs import Run
 
@@ -69,17 +70,17 @@ def layers_of(run: Run) -> tuple[LayerWork, ...]:
 
 
 def _plan(
-    run: Run, number: int, learner: _layer.Learner, rows: _resampling.CascadeRows
+    run: Run, number: int, learner: Learner, rows: _resampling.CascadeRows
 ) -> _layer.LayerPlan:
     return _layer.LayerPlan(number, (learner,) * run.learners, rows, None, False, SEED)
 
 
-def _fits(plan: _layer.LayerPlan) -> list[_layer.PlannedFit]:
+def _fits(plan: _layer.LayerPlan) -> list[PlannedFit]:
     return [fit for by_fold in _layer.plan_fits(plan) for fit in by_fold]
 
 
 def _work(
-    run: Run, number: int, fits: list[_layer.PlannedFit], n_rows: int, title: str, scores: bool
+    run: Run, number: int, fits: list[PlannedFit], n_rows: int, title: str, scores: bool
 ) -> LayerWork:
     """Return the fits with their rows in proportion to those of the run."""
     scale = run.rows / n_rows

@@ -252,7 +252,7 @@ def test_the_page_is_written_from_results(tmp_path: Path) -> None:
     assert "7.0 CPU-ms a task in the scheduling processes" in text
     assert "| 2 workers, 1k × 5, 4 fits | 5.0 s | 5.0 s | +0.0% |" in text
     # The bytes of the generated results are wrong on purpose.
-    assert "**Missed** by bytes read (7 of 7 runs), bytes written (7 of 7 runs)" in text
+    assert "**Missed** by bytes used (7 of 7 runs), bytes written (7 of 7 runs)" in text
     assert text.count("| 200 | ") == 1
 
 
