@@ -37,11 +37,11 @@ class Run:
 
     def title(self) -> str:
         """Return it in words."""
+        kind = "MART" if self.kind == "mart" else self.kind.replace("_", " ")
+        layers = "1 layer" if self.layers == 1 else f"{self.layers} layers"
         shape = f"{short(self.rows)} × {self.columns:,}, {self.classes} classes"
-        return (
-            f"{shape}, {self.learners} {self.kind.replace('_', ' ')} of {self.trees} trees, "
-            f"{self.folds} folds, {self.layers} layers"
-        )
+        learners = f"{self.learners} × {kind} of {self.trees} trees"
+        return f"{shape}, {learners}, {self.folds} folds, {layers}"
 
 
 def short(number: float) -> str:
