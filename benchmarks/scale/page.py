@@ -221,9 +221,11 @@ Predicted against measured. The goal is {GOAL:.0%} at most. {_verdict(errors)}
 def _binning_sentence(found: Results) -> str:
     """Return how binning depends on the columns, which the model does not know."""
     every = [each for each in (*found.fitted, *found.held_out) if run_of(each).kind == "mart"]
-    every.sort(key=lambda each: (run_of(each).columns, run_of(each).rows))
+    widest = max(every, key=lambda each: (run_of(each).columns, run_of(each).rows))
+    as_many_rows = [each for each in every if run_of(each).rows == run_of(widest).rows]
+    narrowest = min(as_many_rows, key=lambda each: run_of(each).columns)
     words = []
-    for result in (every[0], every[-1]):
+    for result in (narrowest, widest):
         run = run_of(result)
         each = 1e9 * result["coordinator"]["steps"]["bin"] / run.rows / run.columns
         words.append(f"{each:.0f} ns a value at {short(run.rows)} × {run.columns:,}")
