@@ -144,8 +144,8 @@ page; all figures come from `benchmarks/scale/results.json` (sources of the libr
   generated, continuous float32 columns: every column has 255 bins, the worst case. The fits are
   carried out from files as on a cluster, each in a process of its own with one thread.
 - **CPU seconds, not wall time**, are what the model is fitted to. The machine has two cores of an
-  AMD EPYC virtual machine, and 10 to 60 other processes wanted them at the same time; what that
-  adds to CPU seconds is in the figures.
+  AMD EPYC virtual machine, and its load average was between 10 and 68 meanwhile; what that adds to
+  CPU seconds is in the figures.
 - **Extrapolated** is everything about more than 2M rows, two workers and two threads."""
 
 
