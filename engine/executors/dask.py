@@ -131,6 +131,12 @@ class DaskExecutor:
         threads = max(1, sum(worker.threads for worker in self._admitted()))
         return min(threads, self.limit or threads) - len(self.running)
 
+    @property
+    def cluster(self) -> ClusterOfRun:
+        """What a node must know to submit subtasks of its own."""
+        machines = dict(Counter(worker.machine for worker in self._admitted()))
+        return ClusterOfRun(self.address, self._check.resource, machines, self._client.id)
+
     def n_workers(self) -> int:
         """Return how many workers the cluster has, whether they are admitted or not."""
         return len(self._client.nthreads())
@@ -164,10 +170,9 @@ class DaskExecutor:
 
     def _submit(self, key: str, running: _Running) -> None:
         """Make a Dask task of a node."""
-        machines = dict(Counter(worker.machine for worker in self._admitted()))
-        cluster = ClusterOfRun(self.address, self._check.resource, machines, self._client.id)
+        cluster = self.cluster
         task = replace(running.task, cluster=cluster)
-        arguments = task.to_dict(), running.upcoming, self._client.id, machines
+        arguments = task.to_dict(), running.upcoming, self._client.id, cluster.machines
         try:
             # The scheduler of the run decides about retries, and no result may be used twice.
             running.future = self._client.submit(
