@@ -26,11 +26,12 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
+import psutil  # type: ignore[import-untyped]
 
 from benchmarks._figures import ROOT, Figure, process_tree
 from benchmarks._forest_data import NoData, load
@@ -233,17 +234,16 @@ def graph(lab: ClusterLab, given: argparse.Namespace) -> Iterator[Figure]:
         loop.append(cost_of(lab, lambda: plain_loop(data.x, data.y)))
         fit.append(cost_of(lab, lambda: adult_model().fit(data.x, data.y)))
         with tempfile.TemporaryDirectory(dir=ROOT, prefix=".bench-") as folder:
-            saved.append(
-                cost_of(lab, lambda: adult_model().fit(data.x, data.y, checkpoint=folder))
-            )
+            saved.append(cost_of(lab, lambda: adult_model().fit(data.x, data.y, checkpoint=folder)))
         watch = Watch()
-        remote.append(cost_of(lab, lambda: on_cluster(lab, adult_model(), data.x, data.y, watch)))
-    jobs = len(watch.workers)
-    yield Figure(f"adult, {jobs} fits in a plain loop over LightGBM: CPU", least(loop), "s")
+        jobs = partial(on_cluster, lab, adult_model(), data.x, data.y, watch)
+        remote.append(cost_of(lab, jobs))
+    fits = len(watch.workers)
+    yield Figure(f"adult, {fits} fits in a plain loop over LightGBM: CPU", least(loop), "s")
     yield Figure("  as a job graph in one process", least(fit) / least(loop), "×", 1.08)
     yield Figure("  with checkpoints, against without", least(saved) / least(fit), "×", 1.05)
     yield Figure("  on two workers, against one process", least(remote) / least(fit), "×")
-    extra = 1000 * (least(remote) - least(saved)) / jobs
+    extra = 1000 * (least(remote) - least(saved)) / fits
     yield Figure("  … more for each fit", extra, "ms")
     yield Figure("  … wall time", wall(remote) / wall(fit), "×")
 
@@ -264,9 +264,9 @@ def plain_loop(x: Any, y: Any) -> Any:
 
     folds = list(StratifiedKFold(FOLDS, shuffle=True, random_state=0).split(x, y))
     marts = PRESETS["mart_cascade"].params["learners"]
-    vectors, seen = None, x
+    vectors = np.zeros((len(y), 0), np.float32)
     for _ in range(LAYERS):
-        seen = x if vectors is None else np.hstack([x, vectors])
+        seen = np.hstack([x, vectors])
         data = lightgbm.Dataset(seen, params=dict(SETTINGS)).construct()
         vectors = np.zeros((len(y), 2 * len(marts)), np.float32)
         for number, mart in enumerate(marts):
@@ -274,7 +274,7 @@ def plain_loop(x: Any, y: Any) -> Any:
                 part = data.subset(training).construct()
                 part.set_label(y[training])
                 booster = lightgbm.train(settings_of(mart), part, mart["n_estimators"])
-                positive = booster.predict(seen[held], num_threads=1)
+                positive = np.asarray(booster.predict(seen[held], num_threads=1))
                 vectors[held, 2 * number] = 1 - positive
                 vectors[held, 2 * number + 1] = positive
     return vectors
@@ -395,8 +395,12 @@ def queue(lab: ClusterLab, given: argparse.Namespace) -> Iterator[Figure]:
     took = cost_of(lab, whole)
     cpu = sum(map(cpu_of, [os.getpid(), *scheduler])) - before
     remote.close()
-    yield Figure(f"{WAITING:,} jobs waiting: CPU of Dask's scheduler and of the node, a job",
-                 1000 * cpu / WAITING, "ms", 20)
+    yield Figure(
+        f"{WAITING:,} jobs waiting: CPU of Dask's scheduler and of the node, a job",
+        1000 * cpu / WAITING,
+        "ms",
+        20,
+    )
     yield Figure("  CPU of all processes, a job", 1000 * took.cpu / WAITING, "ms")
     yield Figure("  time of a worker's thread, a job", 1000 * took.wall * WORKERS / WAITING, "ms")
 

@@ -46,23 +46,24 @@ class Cluster:
         self.folder.mkdir()
         self.nannies: list[subprocess.Popen[bytes]] = []
         self._started: list[subprocess.Popen[bytes]] = []
-        about = self.folder / "scheduler.json"
-        self.scheduler = self._start(
-            [
-                *self.within,
-                DASK,
-                "scheduler",
-                "--host",
-                self.host,
-                "--port",
-                "0",
-                "--scheduler-file",
-                str(about),
-                "--protocol",
-                self.protocol,
-            ]
-        )
-        self.address: str = until(lambda: self._address(about), START_SECONDS, "a Dask scheduler")
+        self.address = ""
+        self._start_scheduler("0")
+
+    def _start_scheduler(self, port: str) -> None:
+        about = self.folder / f"scheduler-{uuid4().hex[:8]}.json"
+        words = [*self.within, DASK, "scheduler", "--host", self.host, "--port", port]
+        words += ["--scheduler-file", str(about), "--protocol", self.protocol]
+        self.scheduler = self._start(words)
+        self.address = until(lambda: self._address(about), START_SECONDS, "a Dask scheduler")
+
+    def restart_scheduler(self) -> None:
+        """Kill the scheduler and start another one at its address; its workers end."""
+        self.lab.kill(self.scheduler.pid)
+        self.scheduler.wait()
+        for nanny in self.nannies:
+            nanny.wait(START_SECONDS)
+        self.nannies.clear()
+        self._start_scheduler(self.address.rpartition(":")[2])
 
     def __enter__(self) -> Cluster:
         return self

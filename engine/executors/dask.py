@@ -341,7 +341,7 @@ class DaskExecutor:
         Return and forget those that are gone; return those that did not report as refused.
         """
         self._looked = now = time.monotonic()
-        present = {}
+        present: dict[str, int] = {}
         # It may be out of reach, or the client has given up.
         with contextlib.suppress(OSError, AttributeError):
             present = {} if self._left else self._client.nthreads(callback_timeout=STOP_SECONDS)

@@ -58,12 +58,13 @@ def test_a_worker_that_leaves_costs_only_the_node_it_ran(
 
 
 def test_without_its_scheduler_a_run_fails_plainly_and_its_nodes_end(
-    lab: Lab, cluster: Cluster
+    lab: Lab, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("SYLVA_CLUSTER_PATIENCE", "5")
     command = cluster.run(ASLEEP)
     only_left_runs(cluster)
     lab.kill(cluster.scheduler.pid)
-    answer = lab.answer(command)
+    answer = lab.answer(command, timeout=60)
     assert (answer.code, answer.states["left"], answer.states["join"]) == (1, "failed", "skipped")
     assert answer.nodes["left"]["error"]["kind"] == "lost"
     assert cluster.address in answer.message("left")
