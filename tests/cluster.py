@@ -25,7 +25,7 @@ from tests.faults.lab import Lab
 from tests.waiting import until
 
 DASK = str(Path(sys.executable).with_name("dask"))
-START_SECONDS = 60.0
+START_SECONDS = 120.0
 
 
 @dataclass

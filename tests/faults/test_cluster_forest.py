@@ -74,7 +74,7 @@ def coordinator(cluster: Cluster) -> int:
 def test_the_fits_are_spread_and_the_model_is_the_same(
     lab: Lab, cluster: Cluster, outputs: Outputs
 ) -> None:
-    answer = lab.answer(cluster.run(FORESTS), timeout=120)
+    answer = lab.answer(cluster.run(FORESTS), timeout=400)
     assert answer.code == 0, answer
     assert answer.outputs == outputs
     fits = Counter(job["worker"] for job in jobs(lab))
@@ -87,12 +87,12 @@ def test_a_killed_worker_costs_its_own_fit_only(
     lab: Lab, cluster: Cluster, outputs: Outputs
 ) -> None:
     command = cluster.run(FORESTS)
-    until(lambda: kept_fits(lab) >= 3, 60, "three finished fits")
+    until(lambda: kept_fits(lab) >= 3, 180, "three finished fits")
     own = cluster.worker_of(coordinator(cluster))
     (other,) = cluster.workers() - {own}
     before = kept_fits(lab)
     lab.kill(other)
-    answer = lab.answer(command, timeout=120)
+    answer = lab.answer(command, timeout=400)
     nothing_was_done_twice(lab, answer, outputs)
     assert before < len(jobs(lab))  # or it was over before the kill
     # One thread: at most the fit that it was doing, and the one that waited for it.
@@ -105,10 +105,10 @@ def test_when_the_coordinator_is_lost_another_one_goes_on_with_the_finished_fits
     lab: Lab, cluster: Cluster, outputs: Outputs
 ) -> None:
     command = cluster.run(FORESTS)
-    until(lambda: kept_fits(lab) >= 4, 60, "four finished fits")
+    until(lambda: kept_fits(lab) >= 4, 180, "four finished fits")
     before = kept_fits(lab)
     lab.kill(cluster.worker_of(coordinator(cluster)))
-    answer = lab.answer(command, timeout=120)
+    answer = lab.answer(command, timeout=400)
     assert answer.code == 0, answer
     assert answer.outputs == outputs
     assert answer.nodes["forest"]["executions"] == 2
@@ -122,7 +122,7 @@ def test_two_forests_share_one_cluster(lab: Lab, cluster: Cluster, outputs: Outp
         "params": {**both["nodes"]["forest"]["params"], "seed": 7},
     }
     both["edges"].append({"from": "load.table", "to": "second.table"})
-    answer = lab.answer(cluster.run(both), timeout=150)
+    answer = lab.answer(cluster.run(both), timeout=400)
     assert answer.code == 0, answer
     assert answer.outputs["forest"] == outputs["forest"]
     assert answer.outputs["second"] != outputs["forest"]
@@ -132,7 +132,7 @@ def test_two_runs_of_one_forest_do_the_work_once(
     lab: Lab, cluster: Cluster, outputs: Outputs
 ) -> None:
     commands = [cluster.run(FORESTS), cluster.run(FORESTS)]
-    answers = [lab.answer(command, timeout=150) for command in commands]
+    answers = [lab.answer(command, timeout=400) for command in commands]
     fits = []
     for answer in answers:
         assert answer.code == 0, answer
@@ -145,7 +145,7 @@ def test_two_runs_of_one_forest_do_the_work_once(
 
 def test_a_cancelled_forest_leaves_no_process(lab: Lab, cluster: Cluster) -> None:
     command = cluster.run(forest(trees=400))
-    until(lambda: kept_fits(lab) >= 1, 60, "a finished fit")
+    until(lambda: kept_fits(lab) >= 1, 180, "a finished fit")
     lab.sylva("cancel", "last")
     assert lab.answer(command).json["state"] == "cancelled"
     until(lambda: not cluster.nodes(), 10, "the end of all fits")
@@ -159,10 +159,10 @@ def test_one_worker_with_one_thread_grows_two_forests(lab: Lab, outputs: Outputs
     with Cluster(lab) as small:
         small.start_worker()
         command = small.run(both)
-        until(lambda: kept_fits(lab) >= 1, 60, "a finished fit")
+        until(lambda: kept_fits(lab) >= 1, 180, "a finished fit")
         # The first does not keep the second from beginning: its thread is free while it waits.
-        until(lambda: set(lab.show().states.values()) == {"done", "running"}, 60, "two forests")
-        answer = lab.answer(command, timeout=150)
+        until(lambda: set(lab.show().states.values()) == {"done", "running"}, 180, "two forests")
+        answer = lab.answer(command, timeout=400)
     assert answer.code == 0, answer
     assert answer.outputs["forest"] == outputs["forest"]
 
@@ -171,11 +171,11 @@ def test_a_run_goes_on_when_its_scheduler_is_restarted(
     lab: Lab, cluster: Cluster, outputs: Outputs
 ) -> None:
     command = cluster.run(FORESTS)
-    until(lambda: kept_fits(lab) >= 4, 60, "four finished fits")
+    until(lambda: kept_fits(lab) >= 4, 180, "four finished fits")
     before = kept_fits(lab)
     cluster.restart_scheduler()
     cluster.start_worker()
-    answer = lab.answer(command, timeout=150)
+    answer = lab.answer(command, timeout=400)
     assert answer.code == 0, answer
     assert answer.outputs == outputs
     assert [job["state"] for job in jobs(lab)].count("reused") >= before
@@ -193,10 +193,10 @@ def test_a_worker_that_is_cut_off_costs_its_own_fits_only(
         }
         workers = far.workers()
         command = far.run(FORESTS)
-        until(lambda: kept_fits(lab) >= 3, 60, "three finished fits")
+        until(lambda: kept_fits(lab) >= 3, 180, "three finished fits")
         (other,) = workers - {far.worker_of(coordinator(far))}
         network.cut_off(host_of[parent(other)])
-        answer = lab.answer(command, timeout=150)
+        answer = lab.answer(command, timeout=400)
     nothing_was_done_twice(lab, answer, outputs)
 
 
@@ -213,9 +213,9 @@ def test_a_fit_that_needs_more_memory_goes_to_a_larger_worker(lab: Lab, outputs:
         mixed.start_worker()
         mixed.workers()
         command = mixed.run(FORESTS)
-        until(lambda: kept_fits(lab) >= 1, 60, "a finished fit")
+        until(lambda: kept_fits(lab) >= 1, 180, "a finished fit")
         mixed.start_worker(within=small)
-        answer = lab.answer(command, timeout=150)
+        answer = lab.answer(command, timeout=400)
         nothing_was_done_twice(lab, answer, outputs)
         assert "is repeated on a worker with more memory" in log(lab)
         assert len({job["worker"] for job in jobs(lab)}) == 1
