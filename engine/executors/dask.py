@@ -318,6 +318,8 @@ class DaskExecutor:
             why=why,
             memory=report["memory"],
         )
+        if self.workers.get(worker.address) == worker:
+            return []  # its report was read twice
         self.workers[worker.address] = worker
         others = self._look_at_workers()
         if self._admitted() == [worker]:
@@ -348,15 +350,28 @@ class DaskExecutor:
         gone = [self.workers.pop(address) for address in set(self.workers) - set(present)]
         events: list[RunEvent] = [each.model_copy(update={"state": "lost"}) for each in gone]
         self._present = {each: self._present.get(each, now) for each in present}
-        for address in set(present) - set(self.workers):
+        unknown = set(present) - set(self.workers)
+        if unknown:
+            self._read_missed_reports(unknown)
+        for address in unknown:
             if now - self._present[address] >= CHECKED_SECONDS:
-                why = "it cannot run the check of this run; has it another version of Python?"
+                why = (
+                    "it has not answered the check of this run yet; it may be busy, or have "
+                    "another version of Python"
+                )
                 refused = WorkerUpdate(address=address, state="refused", why=why)
                 self.workers[address] = refused
                 events.append(refused)
         if self._admitted():
             self._had_workers = now
         return events
+
+    def _read_missed_reports(self, unknown: set[str]) -> None:
+        """Read reports of workers again: one may have come before this client listened to them."""
+        with contextlib.suppress(Exception):  # the scheduler is out of reach for a moment
+            for _, message in self._client.get_events(self._client.id):
+                if message.get("checked", {}).get("address") in unknown:
+                    self._inbox.put(message)
 
     def _fail_without_workers(self) -> list[RunEvent]:
         """Fail all nodes if the run has been without admitted workers for too long."""

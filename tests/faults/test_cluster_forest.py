@@ -41,7 +41,8 @@ def cluster(lab: Lab) -> Iterator[Cluster]:
 @pytest.fixture(scope="module")
 def outputs(tmp_path_factory: pytest.TempPathFactory) -> Outputs:
     """What the forest is without a cluster."""
-    return Lab(tmp_path_factory.mktemp("local")).run(FORESTS).outputs
+    local = Lab(tmp_path_factory.mktemp("local"))
+    return local.answer(local.start_run(FORESTS), timeout=400).outputs
 
 
 def jobs(lab: Lab) -> list[dict[str, Any]]:
@@ -168,8 +169,9 @@ def test_one_worker_with_one_thread_grows_two_forests(lab: Lab, outputs: Outputs
 
 
 def test_a_run_goes_on_when_its_scheduler_is_restarted(
-    lab: Lab, cluster: Cluster, outputs: Outputs
+    lab: Lab, cluster: Cluster, outputs: Outputs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("SYLVA_CLUSTER_PATIENCE", "300")  # a busy machine starts workers slowly
     command = cluster.run(FORESTS)
     until(lambda: kept_fits(lab) >= 4, 180, "four finished fits")
     before = kept_fits(lab)
