@@ -343,10 +343,10 @@ class DaskExecutor:
         Return and forget those that are gone; return those that did not report as refused.
         """
         self._looked = now = time.monotonic()
-        present: dict[str, int] = {}
-        # It may be out of reach, or the client has given up.
-        with contextlib.suppress(OSError, AttributeError):
+        try:
             present = {} if self._left else self._client.nthreads(callback_timeout=STOP_SECONDS)
+        except (OSError, AttributeError):
+            return []  # it is busy; ``wait`` notices when the connection is lost
         gone = [self.workers.pop(address) for address in set(self.workers) - set(present)]
         events: list[RunEvent] = [each.model_copy(update={"state": "lost"}) for each in gone]
         self._present = {each: self._present.get(each, now) for each in present}
