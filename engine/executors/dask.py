@@ -425,19 +425,29 @@ def check_workers(address: str, workspace: Workspace) -> list[WorkerUpdate]:
 
 def connect(address: str, name: str = "sylva", timeout: float = CONNECT_SECONDS) -> Any:
     """Return a client of the cluster; raise ``SylvaError`` if no scheduler answers."""
+    dask = distributed()
     try:
-        client = distributed().Client
-        return client(address, timeout=timeout, set_as_default=False, name=name)
+        # A client would wait without end for a server that accepts the connection and says nothing.
+        asyncio.run(asyncio.wait_for(_ask_scheduler(address), timeout))
+        return dask.Client(address, timeout=timeout, set_as_default=False, name=name)
     except TypeError as error:  # Dask has no settings for encrypted connections
         raise SylvaError(
             f"The cluster at {address} needs a certificate: set Dask's TLS settings on this "
             "machine as docs/cluster.md says."
         ) from error
-    except (OSError, ValueError) as error:
+    except Exception as error:  # of any kind: what answers may be anything
         raise SylvaError(
             f"No Dask scheduler answers at {address}. "
             "Start one as docs/cluster.md says, or give another --executor."
         ) from error
+
+
+async def _ask_scheduler(address: str) -> None:
+    """Ask what answers at an address for what only a Dask scheduler has."""
+    dask = distributed()
+    settings = dask.Security().get_connection_args("client")
+    async with dask.rpc(address, connection_args=settings) as scheduler:
+        await scheduler.identity()
 
 
 def distributed() -> Any:

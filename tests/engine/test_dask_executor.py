@@ -13,9 +13,11 @@ import socket
 import subprocess
 import sys
 import sysconfig
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from http.server import HTTPServer, SimpleHTTPRequestHandler
 from pathlib import Path
 from uuid import uuid4
 
@@ -233,6 +235,17 @@ def test_what_answers_but_is_not_a_scheduler_is_not_waited_for() -> None:
         address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
         with refused(SylvaError, naming=[address, "docs/cluster.md"]):
             connect(address, timeout=0.2)
+
+
+def test_a_web_server_is_not_a_scheduler() -> None:
+    server = HTTPServer(("127.0.0.1", 0), SimpleHTTPRequestHandler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        with refused(SylvaError, naming=[f"tcp://127.0.0.1:{server.server_port}"]):
+            connect(f"tcp://127.0.0.1:{server.server_port}", timeout=0.5)
+    finally:
+        server.shutdown()
+        server.server_close()
 
 
 def test_a_name_that_does_not_exist_is_not_waited_for() -> None:
