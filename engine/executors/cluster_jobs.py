@@ -23,6 +23,8 @@ from engine.executors.dask import connect, run_node
 PRIORITY = 0
 """Of subtasks, the same as that of nodes: what was submitted first runs first, so that several
 forests and other nodes take turns."""
+ANSWER_SECONDS = 30.0
+"""How long the scheduler, which has just submitted the node, may take to answer."""
 MOST_TRIES = 3
 """How often a subtask that loses its process is tried."""
 CLEARLY_MORE = 1.05
@@ -55,7 +57,7 @@ class ClusterJobs:
     def __init__(self, task: NodeTask, log: Callable[[str], None] = lambda text: None) -> None:
         assert task.cluster is not None
         self._task, self._cluster, self._log = task, task.cluster, log
-        self._client = connect(task.cluster.address, "sylva-subtasks")
+        self._client = connect(task.cluster.address, "sylva-subtasks", ANSWER_SECONDS)
         self._client.subscribe_topic(self._client.id, lambda event: self._started(event[1]))
         self._submitted: dict[str, _Submitted] = {}
         self._of_task: dict[str, _Submitted] = {}

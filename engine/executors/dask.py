@@ -65,7 +65,8 @@ from engine.node_types import load_catalog
 from engine.processes import die_with_parent, usable_memory, wait_passively
 from engine.workspace import Workspace
 
-CONNECT_SECONDS = 4.0
+CONNECT_SECONDS = 3.0
+"""With the start of a command, a wrong address is reported within five seconds."""
 JOIN_SECONDS = 1.0
 """The same for a scheduler that was lost: it is tried again and again."""
 STOP_SECONDS = 2.0
@@ -140,7 +141,7 @@ class DaskExecutor:
         """Connect to the scheduler that is at the address now; it knows nothing of this run."""
         with contextlib.suppress(Exception):
             self._client.close(timeout=STOP_SECONDS)
-        with contextlib.suppress(SylvaError):  # the next look tries again
+        with contextlib.suppress(Exception):  # the next look tries again
             self._join(JOIN_SECONDS)
 
     @property
