@@ -79,6 +79,8 @@ class Cluster:
     ) -> subprocess.Popen[bytes]:
         """A worker with one thread. A nanny starts it again when it dies. Runs wait for it."""
         words = [DASK, "worker", self.address, "--host", host or self.host, "--nthreads", "1"]
+        # Dask itself would restart a worker that has little memory.
+        words += ["--memory-limit", "0"]
         nanny = self._start(
             [*within, *words, "--local-directory", str(self.folder / uuid4().hex[:8])]
         )
