@@ -444,7 +444,7 @@ def test_workers_of_a_cluster_are_listed_with_what_they_do(studio: Studio) -> No
         [
             ("worker", None, {"address": worker, "state": "admitted", **about}),
             ("worker", None, {"address": lost, "state": "admitted", **about}),
-            ("node-started", "a", STARTED),
+            ("started", "a", STARTED),
             (
                 "jobs",
                 "a",
