@@ -72,10 +72,7 @@ class ClusterJobs:
 
         A limit of the run counts, too.
         """
-        if time.monotonic() - self._looked >= LOOK_SECONDS:
-            self._looked = time.monotonic()
-            with contextlib.suppress(Exception):  # the scheduler is out of reach for a moment
-                self._threads = self._count_threads()
+        self._look_at_workers()
         return min(self._threads, self._cluster.limit or self._threads)
 
     def _admitted(self) -> dict[str, dict[str, Any]]:
@@ -84,10 +81,20 @@ class ClusterJobs:
         own = self._cluster.resource
         return {name: each for name, each in workers.items() if each["resources"].get(own)}
 
-    def _count_threads(self) -> int:
-        """Ask the Dask scheduler for the threads of the admitted workers."""
-        threads: int = sum(each["nthreads"] for each in self._admitted().values())
-        return max(1, threads)
+    def _look_at_workers(self) -> None:
+        """Ask the Dask scheduler for its workers, now and then."""
+        if time.monotonic() - self._looked < LOOK_SECONDS:
+            return
+        self._looked = time.monotonic()
+        with contextlib.suppress(Exception):  # the scheduler is out of reach for a moment
+            admitted = self._admitted()
+            self._threads = max(1, sum(each["nthreads"] for each in admitted.values()))
+            for submitted in list(self._submitted.values()):
+                # Dask would wait without end for workers that are gone.
+                if submitted.only and not set(submitted.only) & set(admitted):
+                    submitted.only, stranded = None, submitted.future
+                    self._submit(submitted)
+                    stranded.cancel()
 
     def submit_job(self, key: str, request: dict[str, Any]) -> Future[str]:
         """Let a worker carry out a subtask; the future has the address of the worker.
@@ -104,6 +111,7 @@ class ClusterJobs:
 
     def worker_of(self, key: str) -> str:
         """Return the address of the worker that carries out a subtask, empty if none does yet."""
+        self._look_at_workers()
         submitted = self._submitted.get(key)
         return submitted.worker if submitted else ""
 
@@ -141,7 +149,7 @@ class ClusterJobs:
     def _ended(self, submitted: _Submitted, done: Any) -> None:
         """Set the outcome of a subtask, or try it again; called in a thread of Dask's client."""
         self._of_task.pop(done.key, None)
-        if self._closed:
+        if self._closed or done.key != submitted.future.key:
             return
         try:
             event = done.result()
@@ -175,7 +183,7 @@ class ClusterJobs:
         elif failure["kind"] not in ("crashed", "lost") or submitted.tries >= MOST_TRIES:
             return False
         else:
-            self._log(f"{_name(submitted)} is repeated: it {failure['message']}")
+            self._log(f"{_name(submitted)} is repeated: {failure['message']}")
         # The next worker is not the one that takes over a task which Dask has moved.
         submitted.worker = ""
         self._submit(submitted)
