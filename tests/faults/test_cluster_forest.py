@@ -206,7 +206,7 @@ def test_a_worker_that_is_cut_off_costs_its_own_fits_only(
     os.geteuid() != 0 or not shutil.which("unshare"), reason="needs root and unshare"
 )
 def test_a_fit_that_needs_more_memory_goes_to_a_larger_worker(lab: Lab, tmp_path: Path) -> None:
-    # The limit of a control group, as this worker sees it: 8 MB, and a fit needs about 20.
+    # The limit of a control group, as this worker sees it: 8 MB, too few for some of the fits.
     groups = "mount -t tmpfs none /sys/fs/cgroup && echo 9500000 > /sys/fs/cgroup/memory.max"
     small = ["unshare", "--mount", "sh", "-c", f'{groups} && exec "$@"', "sh"]
     if subprocess.run([*small, "true"], capture_output=True).returncode:
@@ -223,4 +223,3 @@ def test_a_fit_that_needs_more_memory_goes_to_a_larger_worker(lab: Lab, tmp_path
         answer = lab.answer(command, timeout=400)
         nothing_was_done_twice(lab, answer, Lab(tmp_path / "local").run(document).outputs)
         assert "is repeated on a worker with more memory" in log(lab)
-        assert len({job["worker"] for job in jobs(lab)}) == 1
