@@ -51,18 +51,26 @@ class _Submitted:
 class ClusterJobs:
     """Carry out subtasks of one node on the admitted workers of its run.
 
-    ``log`` gets a line for each subtask that has to be repeated.
+    ``log`` gets a line for each subtask that has to be repeated. A simulation gives a ``client``
+    and a ``clock`` of its own.
     """
 
-    def __init__(self, task: NodeTask, log: Callable[[str], None] = lambda text: None) -> None:
+    def __init__(
+        self,
+        task: NodeTask,
+        client: Any = None,
+        clock: Callable[[], float] = time.monotonic,
+        log: Callable[[str], None] = lambda text: None,
+    ) -> None:
         assert task.cluster is not None
-        self._task, self._cluster, self._log = task, task.cluster, log
-        self._client = connect(task.cluster.address, "sylva-subtasks", ANSWER_SECONDS)
+        self._task, self._cluster, self._log, self._clock = task, task.cluster, log, clock
+        address = task.cluster.address
+        self._client = client or connect(address, "sylva-subtasks", ANSWER_SECONDS)
         self._client.subscribe_topic(self._client.id, lambda event: self._started(event[1]))
         self._submitted: dict[str, _Submitted] = {}
         self._of_task: dict[str, _Submitted] = {}
         """The same by the names of their Dask tasks."""
-        self._looked = 0.0
+        self._looked = -LOOK_SECONDS
         self._closed = False
         self._threads = 1
 
@@ -83,9 +91,9 @@ class ClusterJobs:
 
     def _look_at_workers(self) -> None:
         """Ask the Dask scheduler for its workers, now and then."""
-        if time.monotonic() - self._looked < LOOK_SECONDS:
+        if self._clock() - self._looked < LOOK_SECONDS:
             return
-        self._looked = time.monotonic()
+        self._looked = self._clock()
         with contextlib.suppress(Exception):  # the scheduler is out of reach for a moment
             admitted = self._admitted()
             self._threads = max(1, sum(each["nthreads"] for each in admitted.values()))
