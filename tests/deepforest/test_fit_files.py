@@ -116,7 +116,7 @@ def test_a_table_with_many_columns_can_be_fitted_elsewhere(tmp_path: Path) -> No
     # The bins of more than 250 columns are learned from fewer rows than LightGBM's default.
     x = np.random.default_rng(0).standard_normal((60, 251), dtype=np.float32)
     settings: dict[str, Any] = {"random_state": 0, "max_layers": 2, "patience": 3, "cv": 2}
-    settings |= {"learners": LEARNERS["mart_cascade"], "n_jobs": 1}
+    settings |= {"learners": MARTS, "n_jobs": 1}
     here = preset("mart_cascade", **settings).fit(x, x[:, 0] > 0)
     there = preset("mart_cascade", **settings)
     there.fit(x, x[:, 0] > 0, checkpoint=tmp_path, executor=OtherMachine(tmp_path))
