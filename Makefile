@@ -102,6 +102,7 @@ bench: $(DEVELOPER)
 	$(BIN)/python -m benchmarks.tsne
 	$(BIN)/python -m benchmarks.sql
 	$(BIN)/python -m benchmarks.decisions
+	$(BIN)/python -m benchmarks.cluster
 
 # Takes hours; the same command goes on where it was cut off. PARTS="permuted honest" measures only these.
 bench-cascade: $(DEVELOPER)
