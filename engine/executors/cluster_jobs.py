@@ -26,7 +26,7 @@ LOOK_SECONDS = 2.0
 
 
 @dataclass
-class _Submitted:
+class Submitted:
     """A subtask that was submitted and has not ended."""
 
     key: str
@@ -46,8 +46,8 @@ class ClusterJobs:
         self._task, self._cluster = task, task.cluster
         self._client = connect(task.cluster.address, "sylva-subtasks")
         self._client.subscribe_topic(self._client.id, lambda event: self._started(event[1]))
-        self._submitted: dict[str, _Submitted] = {}
-        self._of_task: dict[str, _Submitted] = {}
+        self._submitted: dict[str, Submitted] = {}
+        self._of_task: dict[str, Submitted] = {}
         """The same by the names of their Dask tasks."""
         self._looked = 0.0
         self._threads = 1
@@ -76,17 +76,25 @@ class ClusterJobs:
         # A subtask is not a coordinator itself, and its own time is not limited.
         subtask = SubtaskRequest(key, request)
         task = replace(self._task, subtask=subtask, delegates=False, timeout=None)
-        submitted = _Submitted(key, task)
+        submitted = Submitted(key, task)
         self._submitted[key] = submitted
-        self._submit(submitted)
+        self.begin(submitted)
         return submitted.outcome
+
+    def begin(self, submitted: Submitted) -> None:
+        """Submit a subtask for the first time."""
+        self._submit(submitted)
+
+    def succeed(self, submitted: Submitted, worker: str) -> None:
+        """Set the outcome of a subtask that a worker has carried out."""
+        submitted.outcome.set_result(worker)
 
     def worker_of(self, key: str) -> str:
         """Return the address of the worker that carries out a subtask, empty if none does yet."""
         submitted = self._submitted.get(key)
         return submitted.worker if submitted else ""
 
-    def _submit(self, submitted: _Submitted) -> None:
+    def _submit(self, submitted: Submitted) -> None:
         """Make a Dask task of a subtask, for its next try."""
         submitted.tries += 1
         name = submitted.key.replace("/", "-")
@@ -112,7 +120,7 @@ class ClusterJobs:
         if submitted is not None:
             submitted.worker = message.get("worker", "")
 
-    def _ended(self, submitted: _Submitted, done: Any) -> None:
+    def _ended(self, submitted: Submitted, done: Any) -> None:
         """Set the outcome of a subtask, or try it again; called in a thread of Dask's client."""
         self._of_task.pop(done.key, None)
         try:
@@ -121,7 +129,7 @@ class ClusterJobs:
             event = {"kind": "failed", "error": {"kind": "lost", "message": str(error)}}
         if event["kind"] == "finished":
             self._submitted.pop(submitted.key, None)
-            submitted.outcome.set_result(event.get("worker", ""))
+            self.succeed(submitted, event.get("worker", ""))
             return
         failure = event["error"]
         if failure["kind"] in ("crashed", "lost") and submitted.tries < MOST_TRIES:

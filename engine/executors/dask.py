@@ -59,10 +59,13 @@ from engine.events import (
     event_from_dict,
 )
 from engine.executors import ClusterOfRun, NodeTask
-from engine.executors.admission import WorkerCheck, make_plugin, prepare_token
+from engine.executors.admission import WorkerCheck, cache_folder, make_plugin, prepare_token
 from engine.executors.local import GRACE_SECONDS, LocalExecutor
+from engine.executors.storage_node import localised, publish_log
 from engine.node_types import load_catalog
 from engine.processes import die_with_parent, usable_memory, wait_passively
+from engine.settings import remote_sources
+from engine.shared_storage import SharedStorage, StorageFailed
 from engine.workspace import Workspace
 
 CONNECT_SECONDS = 4.0
@@ -103,7 +106,13 @@ class _Running:
 class DaskExecutor:
     """Runs as many nodes at once as admitted workers have threads, or at most ``limit`` of them."""
 
-    def __init__(self, address: str, run_folder: Path, limit: int | None = None) -> None:
+    def __init__(
+        self,
+        address: str,
+        run_folder: Path,
+        limit: int | None = None,
+        storage: SharedStorage | None = None,
+    ) -> None:
         self.address = address
         self.limit = limit
         self.running: dict[str, _Running] = {}
@@ -117,7 +126,13 @@ class DaskExecutor:
         # Dask's scheduler drops a topic named after a client together with the client.
         self._client.subscribe_topic(self._client.id, lambda event: self._inbox.put(event[1]))
         expected = environment() | plugin_versions()
-        self._check = WorkerCheck(str(run_folder), prepare_token(run_folder), expected)
+        token = prepare_token(run_folder)
+        if storage is not None:
+            # Workers may read the same addresses as this workspace.
+            sources = remote_sources(Workspace(run_folder.parent.parent).settings)
+            storage.write_token(run_folder.name, token, sources)
+        shared = None if storage is None else storage.address
+        self._check = WorkerCheck(str(run_folder), token, expected, shared)
         self._plugin = f"sylva-{run_folder.name}"
         self._admit_workers()
         self._had_workers = self._looked = time.monotonic()
@@ -247,7 +262,7 @@ class DaskExecutor:
             outcome = future.result()
         except (Exception, CancelledError) as error:
             outcome = NodeFailed(node=running.task.node, error=self._explain(error)).to_dict()
-        if outcome["kind"] == "finished":
+        if outcome["kind"] == "finished" and running.task.storage is None:
             self._wait_until_visible(future.key, running.task)
         self._inbox.put({"key": future.key, "event": outcome})
 
@@ -360,7 +375,14 @@ def check_workers(address: str, workspace: Workspace) -> list[WorkerUpdate]:
     Raise ``SylvaError`` if no scheduler answers.
     """
     folder = workspace.temporary / f"check-{uuid4().hex[:8]}"
-    executor = DaskExecutor(address, folder)
+    try:
+        return wait_for_checks(DaskExecutor(address, folder))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def wait_for_checks(executor: DaskExecutor) -> list[WorkerUpdate]:
+    """Return the workers of the cluster once each was checked, and leave the cluster."""
     try:
         deadline = time.monotonic() + CHECKED_SECONDS + COUNT_SECONDS
         while time.monotonic() < deadline and len(executor.workers) < executor.n_workers():
@@ -368,7 +390,6 @@ def check_workers(address: str, workspace: Workspace) -> list[WorkerUpdate]:
         return list(executor.workers.values())
     finally:
         executor.close()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def connect(address: str, name: str = "sylva") -> Any:
@@ -414,13 +435,24 @@ def run_node(
     """
     worker = distributed().get_worker()
     task, key = NodeTask.from_dict(data), worker.get_current_task()
-    if not Workspace(Path(task.workspace)).run_folder(task.run).is_dir():
-        _resign(worker, task)
+    host_folder = task.workspace
+    if task.storage is not None:
+        folder = cache_folder(worker, task.run)
+        host_folder = str(folder.parent)
+        try:
+            task = localised(task, folder)
+        except StorageFailed as error:
+            _resign(worker, task, str(error))
+    elif not Workspace(Path(task.workspace)).run_folder(task.run).is_dir():
+        _resign(worker, task, f"it does not see the workspace {task.workspace} any more")
     if task.delegates:
         # Its thread takes other tasks of Dask from now on, such as the subtasks of this node.
         distributed().secede()
-    with _host(task.workspace) as host:
-        return _run_in_host(host, worker, key, task, upcoming, topic, machines)
+    with _host(host_folder) as host:
+        outcome = _run_in_host(host, worker, key, task, upcoming, topic, machines)
+    if task.storage is not None:
+        publish_log(task)
+    return outcome
 
 
 def _run_in_host(
@@ -452,10 +484,10 @@ def _run_in_host(
     raise distributed().Reschedule
 
 
-def _resign(worker: Any, task: NodeTask) -> NoReturn:
+def _resign(worker: Any, task: NodeTask, why: str) -> NoReturn:
     """Give back the right to run nodes of a run, and let Dask choose another worker.
 
-    The worker was admitted, but has lost the workspace since.
+    The worker was admitted, but has lost the data of the run since.
     """
     assert task.cluster is not None
     resources = {task.cluster.resource: 0}
@@ -464,7 +496,7 @@ def _resign(worker: Any, task: NodeTask) -> NoReturn:
         "address": worker.address,
         "threads": worker.state.nthreads,
         "machine": socket.gethostname(),
-        "refusals": [f"it does not see the workspace {task.workspace} any more"],
+        "refusals": [why],
     }
     worker.log_event(task.cluster.topic, {"checked": report})
     raise distributed().Reschedule
@@ -560,7 +592,7 @@ def serve(workspace: Path, dask_worker: int, line: Connection) -> None:
     die_with_parent(dask_worker, signal.SIGTERM)
     wait_passively()
     load_catalog()  # every node's process is a copy of this one and inherits it
-    executor = LocalExecutor(Workspace(workspace), slots=1)
+    executor = LocalExecutor(slots=1)
     signal.signal(signal.SIGTERM, _leave)
     signal.signal(signal.SIGCHLD, lambda *_: executor.wake())
     try:
