@@ -60,6 +60,7 @@ def check_storage_address(address: str, where: str) -> str:
 
     The message does not repeat the address, which may contain a password.
     """
+    address = address.rstrip("/")
     parts = address.partition("://")[2].split("/")
     named = STORAGE_ADDRESS.fullmatch(address) and not {".", ".."} & set(parts)
     if not named or not any(parts):
@@ -68,7 +69,7 @@ def check_storage_address(address: str, where: str) -> str:
             "file:///FOLDER, without user, password and spaces; credentials come from the "
             "environment of each machine."
         )
-    return address.rstrip("/")
+    return address
 
 
 def cluster_storage(settings: Path) -> str | None:

@@ -188,8 +188,8 @@ class SharedStorage:
 
     def remove_parts(self, key: str) -> None:
         """Remove the lists of finished parts of a node whose result is there."""
-        for path in self._list(f"checkpoints/{key}"):
-            self._delete(path)
+        folder = self._path(f"checkpoints/{key}")
+        self._or_none("written", lambda fs: fs.delete_dir(folder))
 
     def _part(self, key: str, name: str) -> str:
         """Return the name of a part. S3 would take a slash for a folder."""

@@ -66,6 +66,8 @@ def _file_system(scheme: str, account: str) -> Any:
         return fs.S3FileSystem(
             connect_timeout=CONNECT_SECONDS,
             request_timeout=REQUEST_SECONDS,
+            # A small file takes one request instead of three.
+            allow_delayed_open=True,
             retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=2),
             **_endpoint("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
         )
@@ -151,4 +153,6 @@ def code_of_error(error: Exception) -> str:
     """Return the code of an error of S3 in words, such as slow down; empty if it has none."""
     # A code helps, and cannot contain a secret.
     code = re.search(r"AWS Error ([A-Z_]{3,40})\b", str(error))
-    return code[1].lower().replace("_", " ") if code else ""
+    if code is None or code[1] == "UNKNOWN":
+        return ""
+    return code[1].lower().replace("_", " ")

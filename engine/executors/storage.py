@@ -19,12 +19,12 @@ from secrets import token_hex
 from engine.errors import SylvaError
 from engine.events import Failure, NodeFailed, NodeFinished, RunEvent, WorkerUpdate
 from engine.executors import NodeTask
-from engine.executors.dask import DaskExecutor, wait_for_checks
+from engine.executors.dask import DaskExecutor, check_workers, wait_for_checks
 from engine.executors.local import LocalExecutor
 from engine.executors.storage_node import log_name
 from engine.node_types import load_catalog
 from engine.processes import usable_memory
-from engine.settings import require_storage
+from engine.settings import check_storage_address, require_storage
 from engine.shared_storage import SharedStorage, check_storage
 from engine.store import Store
 from engine.workspace import Workspace
@@ -188,13 +188,17 @@ def storage_executor(
     return StorageExecutor(Store(workspace, run), storage, home, dask)
 
 
-def check_storage_and_workers(
-    cluster: str, workspace: Workspace, address: str
+def check_cluster(
+    cluster: str, workspace: Workspace, address: str | None = None
 ) -> list[WorkerUpdate]:
-    """Return the workers of a cluster, admitted or refused, as a run with a storage finds them.
+    """Return the workers of a cluster, each admitted or refused, as a run would find them.
 
-    Raise ``SylvaError`` if the storage cannot be used from here, or if no scheduler answers.
+    With the address of a storage, it is written and read from here first. Raise ``SylvaError`` if
+    that is not possible, or if no scheduler answers.
     """
+    if address is None:
+        return check_workers(cluster, workspace)
+    address = check_storage_address(address, "Storage")
     require_storage(workspace.settings, address)
     folder = workspace.temporary / f"check-{token_hex(4)}"
     storage = SharedStorage(address, folder, pauses=())
