@@ -11,6 +11,7 @@ import hashlib
 import json
 import re
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -35,6 +36,8 @@ class ObjectStore:
         self.files: dict[str, bytes] = {}
         self.uploads: dict[str, dict[int, bytes]] = {}
         """The parts of files that are not complete, by the id of the upload."""
+        self.written: Counter[str] = Counter()
+        """How often each file was written."""
         self.is_down = False
         """Whether every request fails, as if something was broken there."""
         self.sent_bytes = 0
@@ -216,8 +219,12 @@ class _Handler(BaseHTTPRequestHandler):
         if "uploadId" in query:
             self.store.uploads[query["uploadId"][0]][int(query["partNumber"][0])] = body
         else:
-            self.store.files[name] = body
+            self._keep(name, body)
         self._answer(200, b"", True, {"ETag": f'"{hashlib.md5(body).hexdigest()}"'})
+
+    def _keep(self, name: str, content: bytes) -> None:
+        self.store.files[name] = content
+        self.store.written[name] += 1
 
     def _post(self, name: str, query: dict[str, list[str]], body: bytes) -> None:
         if "delete" in query:
@@ -232,7 +239,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(200, result.encode(), True)
         else:
             parts = self.store.uploads.pop(query["uploadId"][0])
-            self.store.files[name] = b"".join(parts[number] for number in sorted(parts))
+            self._keep(name, b"".join(parts[number] for number in sorted(parts)))
             tag = f"<Bucket>lake</Bucket><Key>{escape(name)}</Key><ETag>1</ETag>"
             result = f"<CompleteMultipartUploadResult>{tag}</CompleteMultipartUploadResult>"
             self._answer(200, result.encode(), True)
