@@ -20,6 +20,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
+import os
 import re
 import shutil
 import time
@@ -109,6 +110,10 @@ class SharedStorage:
             raise StorageFailed(text, "missing")
         return found
 
+    def remove_run(self, run: str) -> None:
+        """Remove token and logs of a run that has ended."""
+        self._delete_folder(f"runs/{run}")
+
     # Results
 
     def publish_artifact(self, store: Store, artifact: Artifact) -> None:
@@ -188,8 +193,7 @@ class SharedStorage:
 
     def remove_parts(self, key: str) -> None:
         """Remove the lists of finished parts of a node whose result is there."""
-        folder = self._path(f"checkpoints/{key}")
-        self._or_none("written", lambda fs: fs.delete_dir(folder))
+        self._delete_folder(f"checkpoints/{key}")
 
     def _part(self, key: str, name: str) -> str:
         """Return the name of a part. S3 would take a slash for a folder."""
@@ -279,6 +283,9 @@ class SharedStorage:
 
     def _delete(self, name: str) -> None:
         self._do("written", lambda fs: fs.delete_file(self._path(name)))
+
+    def _delete_folder(self, name: str) -> None:
+        self._or_none("written", lambda fs: fs.delete_dir(self._path(name)))
 
     # Small things
 
@@ -378,8 +385,8 @@ class SharedStorage:
         start = f"the storage {self.address} cannot be {what}"
         scheme = scheme_of(self.address)
         if scheme == FOLDER:
-            reason = getattr(error, "strerror", "") or "check that the folder exists"
-            return f"{start} ({reason})"
+            number = getattr(error, "errno", None)
+            return f"{start}: {os.strerror(number) if number else 'check the folder'}"
         if kind == "missing":
             return f"{start}: the bucket or the file does not exist; check the address"
         if kind == "denied":
@@ -392,11 +399,13 @@ class SharedStorage:
         return f"{start}: {code_of_error(error) or 'it reported an error'}; try again later"
 
 
-def check_storage(storage: SharedStorage, token: str) -> None:
-    """Write, read and list something; raise ``StorageFailed`` if one of these is not possible."""
-    run = f"check-{token}"
-    storage.write_token(run, token, [])
-    if storage.read_token(run).get("token") != token:
+def check_storage(storage: SharedStorage) -> None:
+    """Write, read and delete a small file; raise ``StorageFailed`` if that is not possible."""
+    token = uuid4().hex
+    storage.write_token(token, token, [])
+    found = storage.read_token(token)
+    storage.remove_run(token)
+    if found.get("token") != token:
         raise StorageFailed(f"the storage {storage.address} returned something else than written")
 
 

@@ -115,6 +115,8 @@ class StorageExecutor:
         self._pool.shutdown(wait=False, cancel_futures=True)
         self._home.close()
         self._cluster.close()
+        with contextlib.suppress(SylvaError):  # of no use any more
+            replace(self._storage, pauses=()).remove_run(self._store.scratch)
 
     def _start_home(self) -> None:
         """Start as many of the waiting tasks as this machine takes."""
@@ -180,7 +182,7 @@ def storage_executor(
     home = LocalExecutor(slots=len(os.sched_getaffinity(0)))
     try:
         storage = SharedStorage(address, workspace.temporary / run)
-        check_storage(replace(storage, pauses=()), run)
+        check_storage(replace(storage, pauses=()))
         dask = DaskExecutor(cluster, workspace.run_folder(run), limit, storage)
     except BaseException:
         home.close()
@@ -203,8 +205,11 @@ def check_cluster(
     folder = workspace.temporary / f"check-{token_hex(4)}"
     storage = SharedStorage(address, folder, pauses=())
     try:
-        check_storage(storage, folder.name)
-        return wait_for_checks(DaskExecutor(cluster, folder, storage=storage))
+        check_storage(storage)
+        try:
+            return wait_for_checks(DaskExecutor(cluster, folder, storage=storage))
+        finally:
+            storage.remove_run(folder.name)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -161,7 +161,7 @@ def test_files_that_a_request_names_are_found(tmp_path: Path) -> None:
 
 
 def test_a_storage_that_can_be_used_passes_the_check(storage: SharedStorage) -> None:
-    check_storage(storage, "token")
+    check_storage(storage)
     with refused(StorageFailed, naming=[storage.address, "run-1"]):
         storage.read_token("run-1")
 
@@ -185,7 +185,7 @@ def test_a_storage_that_cannot_be_used_is_explained_without_credentials(
     forget_file_systems()
     storage = SharedStorage("s3://lake/runs", tmp_path, pauses=())
     with refused(StorageFailed, naming=["s3://lake/runs", naming]) as caught:
-        check_storage(storage, "token")
+        check_storage(storage)
     with refused(StorageFailed, naming=[naming]):
         storage.read_json("results/key.json")
     assert not any(secret in str(caught.value) for secret in (KEY, SECRET, "AKIAOTHER"))
@@ -193,14 +193,14 @@ def test_a_storage_that_cannot_be_used_is_explained_without_credentials(
 
 def test_another_bucket_is_explained(lake: ObjectStore, tmp_path: Path) -> None:
     with refused(StorageFailed, naming=["s3://other/runs", "bucket"]):
-        check_storage(SharedStorage("s3://other/runs", tmp_path, pauses=()), "token")
+        check_storage(SharedStorage("s3://other/runs", tmp_path, pauses=()))
 
 
 def test_a_folder_that_cannot_be_written_is_explained(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     storage = SharedStorage(f"file://{tmp_path}/file/x", tmp_path, pauses=())
     with refused(StorageFailed, naming=[storage.address, "cannot be written"]):
-        check_storage(storage, "token")
+        check_storage(storage)
 
 
 def test_a_failure_that_passes_is_tried_again(lake: ObjectStore, tmp_path: Path) -> None:
