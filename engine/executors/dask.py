@@ -403,6 +403,11 @@ def connect(address: str, name: str = "sylva") -> Any:
             "machine as docs/cluster.md says."
         ) from error
     except (OSError, ValueError) as error:
+        if address.startswith("tls://"):
+            raise SylvaError(
+                f"No Dask scheduler answers at {address}, or it does not accept the certificate of "
+                "this machine: both must come from the same authority, as docs/cluster.md says."
+            ) from error
         raise SylvaError(
             f"No Dask scheduler answers at {address}. "
             "Start one as docs/cluster.md says, or give another --executor."
