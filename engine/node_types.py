@@ -293,7 +293,11 @@ class NodeType:
     cacheable: bool = True
     """False for a node that runs for its effect: it runs again in every run of the pipeline."""
     run_subtask: SubtaskFunction | None = None
-    """Carry out a subtask that the running node has submitted to ``NodeContext.remote``."""
+    """Carry out a subtask that the running node has submitted to ``NodeContext.remote``.
+
+    Files that subtasks need are in the folder ``data`` of the checkpoint folder, under names that
+    stand for their content; the request names them.
+    """
     uses_files: Callable[[Any], bool] | None = None
     """Whether a node with these parameters reads or writes files of the workspace.
 
