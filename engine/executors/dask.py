@@ -76,6 +76,8 @@ COUNT_SECONDS = 1.0
 """How often the Dask scheduler is asked which workers it has."""
 CHECKED_SECONDS = 10.0
 """How long the check of a worker may take; after that the worker is refused."""
+STORAGE_SECONDS = 20.0
+"""How much longer, if the worker has to read a storage."""
 HOST_WAIT_SECONDS = 1.0
 PATIENCE = "SYLVA_CLUSTER_PATIENCE"
 PATIENCE_SECONDS = 60.0
@@ -133,6 +135,7 @@ class DaskExecutor:
             storage.write_token(run_folder.name, token, sources)
         shared = None if storage is None else storage.address
         self._check = WorkerCheck(str(run_folder), token, expected, shared)
+        self.check_seconds = CHECKED_SECONDS + (STORAGE_SECONDS if storage else 0.0)
         self._plugin = f"sylva-{run_folder.name}"
         self._admit_workers()
         self._had_workers = self._looked = time.monotonic()
@@ -329,7 +332,7 @@ class DaskExecutor:
         events: list[RunEvent] = [each.model_copy(update={"state": "lost"}) for each in gone]
         self._present = {each: self._present.get(each, now) for each in present}
         for address in set(present) - set(self.workers):
-            if now - self._present[address] >= CHECKED_SECONDS:
+            if now - self._present[address] >= self.check_seconds:
                 why = "it cannot run the check of this run; has it another version of Python?"
                 refused = WorkerUpdate(address=address, state="refused", why=why)
                 self.workers[address] = refused
@@ -384,7 +387,7 @@ def check_workers(address: str, workspace: Workspace) -> list[WorkerUpdate]:
 def wait_for_checks(executor: DaskExecutor) -> list[WorkerUpdate]:
     """Return the workers of the cluster once each was checked, and leave the cluster."""
     try:
-        deadline = time.monotonic() + CHECKED_SECONDS + COUNT_SECONDS
+        deadline = time.monotonic() + executor.check_seconds + COUNT_SECONDS
         while time.monotonic() < deadline and len(executor.workers) < executor.n_workers():
             executor.wait(CHECK_SECONDS)
         return list(executor.workers.values())

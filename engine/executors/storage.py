@@ -41,6 +41,8 @@ class _Move:
 
     done: Future[None]
     then: Callable[[], list[RunEvent]]
+    before: bool
+    """Whether the node has still to start."""
 
 
 class StorageExecutor:
@@ -61,7 +63,7 @@ class StorageExecutor:
     @property
     def free(self) -> int:
         """How many tasks may be submitted now, as far as the cluster says."""
-        return self._cluster.free - len(self._moves)
+        return self._cluster.free - sum(move.before for move in self._moves.values())
 
     def submit(self, task: NodeTask, upcoming: Mapping[str, None]) -> None:
         """Start a task here, or on the cluster once the storage has its inputs."""
@@ -77,7 +79,7 @@ class StorageExecutor:
             self._cluster.submit(remote, upcoming)
             return []
 
-        self._move(task.node, lambda: self._publish_inputs(task), submit_to_cluster)
+        self._move(task.node, lambda: self._publish_inputs(task), submit_to_cluster, before=True)
 
     def wait(self, timeout: float | None) -> list[RunEvent]:
         """Return new events of both places."""
@@ -131,15 +133,20 @@ class StorageExecutor:
             self._storage.forget()  # an input was damaged there: write it again
 
         task = self._tasks[event.node]
-        self._move(event.node, lambda: self._fetch(task, event), lambda: [event])
+        self._move(event.node, lambda: self._fetch(task, event), lambda: [event], before=False)
         return []
 
     def _move(
-        self, node: str, work: Callable[[], None], then: Callable[[], list[RunEvent]]
+        self,
+        node: str,
+        work: Callable[[], None],
+        then: Callable[[], list[RunEvent]],
+        *,
+        before: bool,
     ) -> None:
         """Move data in a thread, and call ``then`` in that of ``wait``."""
         done = self._pool.submit(work)
-        self._moves[node] = _Move(done, then)
+        self._moves[node] = _Move(done, then, before)
         done.add_done_callback(lambda _: None if self._closed else self._cluster.wake())
 
     def _arrived(self) -> list[RunEvent]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from engine.errors import SubtaskFailed
 from engine.executors import NodeTask
-from engine.executors.cluster_jobs import ClusterJobs, Submitted
+from engine.executors.cluster_jobs import MOST_TRIES, ClusterJobs, Submitted
 from engine.executors.storage_node import SUBTASK_FILES, node_storage
 from engine.shared_storage import Content
 
@@ -73,6 +73,9 @@ class StorageJobs(ClusterJobs):
             return
         if found:
             submitted.outcome.set_result(worker)
+        elif submitted.tries < MOST_TRIES:
+            # Another run of the same node has ended and removed the lists of its fits.
+            self._submit(submitted)
         else:
             why = f"the result of {submitted.key} is not in {self._storage.address}"
             submitted.outcome.set_exception(SubtaskFailed("lost", why))
