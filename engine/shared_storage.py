@@ -8,7 +8,7 @@ A run whose workers share no folder keeps its data below an address such as ``s3
     runs/ID/…                   token and logs of a run
 
 What is listed by a ``.json`` is complete, so a result or a part is there or not. Two machines that
-write the same thing write the same bytes; there are no locks.
+write the same thing write the same bytes; nothing is locked.
 
 - ``SharedStorage``   such a storage, from one machine
 - ``Content``         size and hash of a file

@@ -25,8 +25,10 @@ from tests.nodes.data.object_store import KEY, SECRET, ObjectStore, object_store
 from tests.waiting import until
 
 pytestmark = pytest.mark.slow
-FORESTS = forest(trees=25)
+FORESTS = forest(trees=15)
 BUCKET = "s3://lake/runs"
+WAIT_SECONDS = 600.0
+"""Longer than any step takes, also on a machine that does much else."""
 
 
 @pytest.fixture
@@ -114,7 +116,7 @@ def test_the_model_is_the_same_as_on_one_machine_and_files_stay_there(
     address = BUCKET if kind == "s3" else f"file://{tmp_path}/shared"
     allow(lab, address)
     document = digits_with_files(lab)
-    answer = lab.answer(cluster.run(document, "--storage", address), timeout=240)
+    answer = lab.answer(cluster.run(document, "--storage", address), timeout=WAIT_SECONDS)
     assert answer.code == 0, answer
     assert (lab.workspace / "models" / "points").is_dir()
     assert "to start with" in " ".join(lab.sylva("show", "last", "forest", "--json").json["log"])
@@ -122,7 +124,7 @@ def test_the_model_is_the_same_as_on_one_machine_and_files_stay_there(
     local = Lab(tmp_path / "local")
     expected = local.run(digits_with_files(local))
     assert answer.outputs == expected.outputs
-    again = lab.answer(cluster.run(document, "--storage", address), timeout=150)
+    again = lab.answer(cluster.run(document, "--storage", address), timeout=WAIT_SECONDS)
     assert again.states == {"load": "cached", "forest": "cached", "save": "done"}
 
 
@@ -131,11 +133,11 @@ def test_a_killed_worker_costs_its_own_fit_only(
 ) -> None:
     allow(lab, BUCKET)
     command = cluster.run(FORESTS, "--storage", BUCKET)
-    until(lambda: len(fits(lake)) >= 3, 150, "three finished fits")
+    until(lambda: len(fits(lake)) >= 3, WAIT_SECONDS, "three finished fits")
     own = cluster.worker_of(coordinator(cluster))
     (other,) = cluster.workers() - {own}
     lab.kill(other)
-    answer = lab.answer(command, timeout=300)
+    answer = lab.answer(command, timeout=WAIT_SECONDS)
     assert answer.code == 0, answer
     assert answer.outputs == outputs
     assert {job["state"] for job in jobs(lab)} == {"done"}
@@ -148,10 +150,10 @@ def test_when_the_coordinator_is_lost_another_one_goes_on_with_the_finished_fits
 ) -> None:
     allow(lab, BUCKET)
     command = cluster.run(FORESTS, "--storage", BUCKET)
-    until(lambda: len(fits(lake)) >= 4, 150, "four finished fits")
+    until(lambda: len(fits(lake)) >= 4, WAIT_SECONDS, "four finished fits")
     before = len(fits(lake))
     lab.kill(cluster.worker_of(coordinator(cluster)))
-    answer = lab.answer(command, timeout=300)
+    answer = lab.answer(command, timeout=WAIT_SECONDS)
     assert answer.code == 0, answer
     assert answer.outputs == outputs
     assert answer.nodes["forest"]["executions"] == 2
@@ -164,11 +166,11 @@ def test_a_run_whose_supervisor_was_killed_resumes_with_the_finished_fits(
 ) -> None:
     allow(lab, BUCKET)
     command = cluster.run(FORESTS, "--storage", BUCKET)
-    until(lambda: len(fits(lake)) >= 3, 150, "three finished fits")
+    until(lambda: len(fits(lake)) >= 3, WAIT_SECONDS, "three finished fits")
     lab.kill(*cluster.supervisors())
     before = len(fits(lake))
     assert lab.answer(command).json["state"] == "interrupted"
-    resumed = lab.answer(lab.start("resume", "last", "--json"), timeout=300)
+    resumed = lab.answer(lab.start("resume", "last", "--json"), timeout=WAIT_SECONDS)
     assert resumed.code == 0, resumed
     assert resumed.outputs == outputs
     assert [job["state"] for job in jobs(lab)].count("reused") >= before
@@ -180,11 +182,11 @@ def test_a_storage_that_is_away_for_some_seconds_fails_nothing(
 ) -> None:
     allow(lab, BUCKET)
     command = cluster.run(FORESTS, "--storage", BUCKET)
-    until(lambda: len(fits(lake)) >= 2, 150, "two finished fits")
+    until(lambda: len(fits(lake)) >= 2, WAIT_SECONDS, "two finished fits")
     lake.is_down = True
     time.sleep(3)
     lake.is_down = False
-    answer = lab.answer(command, timeout=300)
+    answer = lab.answer(command, timeout=WAIT_SECONDS)
     assert answer.code == 0, answer
     assert answer.outputs == outputs
 
@@ -199,11 +201,11 @@ def test_a_worker_that_cannot_use_the_storage_gets_no_node(lab: Lab, cluster: Cl
         found: list[dict[str, str]] = lab.sylva(*words).json
         return found if len(found) == 3 else []
 
-    workers = until(check, 60, "three checked workers")
+    workers = until(check, WAIT_SECONDS, "three checked workers")
     assert sorted(worker["state"] for worker in workers) == ["admitted", "admitted", "refused"]
     (why,) = [worker["why"] for worker in workers if worker["why"]]
     assert "credentials" in why and BUCKET in why and "AKIAOTHER" not in why
-    answer = lab.answer(cluster.run(document, "--storage", BUCKET), timeout=150)
+    answer = lab.answer(cluster.run(document, "--storage", BUCKET), timeout=WAIT_SECONDS)
     assert set(answer.states.values()) == {"done"}, answer
     require_no_secret(lab, cluster, answer)
 
@@ -214,7 +216,7 @@ def test_what_a_failed_node_has_saved_and_printed_arrives(lab: Lab, cluster: Clu
         often={"action": "fail-times", "amount": 1, "settings": {"retries": 1}},
         crash={"action": "segfault"},
     )
-    answer = lab.answer(cluster.run(document, "--storage", BUCKET), timeout=150)
+    answer = lab.answer(cluster.run(document, "--storage", BUCKET), timeout=WAIT_SECONDS)
     assert answer.states == {"often": "done", "crash": "failed"}
     assert "SIGSEGV" in answer.message("crash")
     log = lab.sylva("show", "last", "often", "--json").json["log"]
