@@ -139,7 +139,7 @@ class SharedStorage:
         return store.add(artifact, fill)
 
     def fetch_result(self, store: Store, key: str, run: str | None = None) -> CacheEntry | None:
-        """Bring the result of a key into a store and return it; None if there is none.
+        """Bring the result of a key into a store and return it; None if it is missing.
 
         With ``run`` only a result of that run counts. A damaged one counts as missing.
         """
@@ -173,7 +173,7 @@ class SharedStorage:
         self._listed.update(f"{key}/{file}" for file in files)
 
     def fetch_part(self, key: str, name: str, folder: Path) -> list[str]:
-        """Bring a finished part into ``folder`` and return its files; empty if there is none."""
+        """Bring a finished part into ``folder`` and return its files; empty if it is missing."""
         return self._fetch_listed(key, f"{self._part(key, name)}.json", folder)
 
     def fetch_parts(self, key: str, folder: Path) -> list[str]:
@@ -295,7 +295,7 @@ class SharedStorage:
         self._do("written", lambda fs: self._write(fs, name, lambda to: to.write(text)))
 
     def read_json(self, name: str) -> Any:
-        """Return the JSON under a name, None if there is none or it is damaged."""
+        """Return the JSON under a name, None if it is missing or damaged."""
 
         def read(fs: Any) -> Any:
             with fs.open_input_stream(self._path(name)) as source:
@@ -320,7 +320,7 @@ class SharedStorage:
         return self._do("read", names)
 
     def _size(self, name: str) -> int | None:
-        """Return the size of a stored file, None if there is none."""
+        """Return the size of a stored file, None if it is missing."""
         size = self._do("read", lambda fs: fs.get_file_info(self._path(name)).size)
         return None if size is None else int(size)
 

@@ -150,7 +150,7 @@ class StorageExecutor:
         done.add_done_callback(lambda _: None if self._closed else self._cluster.wake())
 
     def _arrived(self) -> list[RunEvent]:
-        """Go on with the nodes whose data have arrived; fail those whose data have not."""
+        """Continue with the nodes whose data have arrived; fail those whose data have not."""
         events: list[RunEvent] = []
         for node in [name for name, move in self._moves.items() if move.done.done()]:
             move = self._moves.pop(node)

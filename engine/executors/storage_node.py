@@ -50,10 +50,10 @@ def localised(task: NodeTask, folder: Path) -> NodeTask:
     Raise ``StorageFailed`` if this worker does not reach the storage any more.
     """
     assert task.storage is not None
-    told = read_token(task.storage, task.run)
+    from_supervisor = read_token(task.storage, task.run)
     workspace = Workspace(folder).create()
     workspace.run_folder(task.run).mkdir(exist_ok=True)
-    settings = json.dumps({REMOTE_SOURCES: told["remote_sources"]})
+    settings = json.dumps({REMOTE_SOURCES: from_supervisor["remote_sources"]})
     if not workspace.settings.is_file() or workspace.settings.read_text() != settings:
         with replacing(workspace.settings) as written:
             written.write_text(settings)
