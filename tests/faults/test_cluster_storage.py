@@ -140,8 +140,8 @@ def test_a_killed_worker_costs_its_own_fit_only(
     answer = lab.answer(command, timeout=WAIT_SECONDS)
     assert answer.code == 0, answer
     assert answer.outputs == outputs
-    assert {job["state"] for job in jobs(lab)} == {"done"}
     assert answer.nodes["forest"]["executions"] == 1
+    assert {job["state"] for job in jobs(lab)} == {"done"}
     require_each_fit_once(lake)
 
 
