@@ -142,12 +142,15 @@ def _remote(task: NodeTask) -> Iterator[Any]:
         yield None
         return
     # Needs the package for clusters, which is not always installed.
+    jobs: Any
     if task.storage is None:
-        from engine.executors.cluster_jobs import ClusterJobs as Jobs
-    else:
-        from engine.executors.storage_jobs import StorageJobs as Jobs
+        from engine.executors.cluster_jobs import ClusterJobs
 
-    jobs = Jobs(task)
+        jobs = ClusterJobs(task)
+    else:
+        from engine.executors.storage_jobs import StorageJobs
+
+        jobs = StorageJobs(task)
     try:
         yield jobs
     finally:
