@@ -26,7 +26,7 @@ from engine.atomic import replacing
 from engine.errors import CorruptObject
 from engine.executors import NodeTask, SubtaskRequest
 from engine.settings import REMOTE_SOURCES
-from engine.shared_storage import Content, Damaged, SharedStorage, StorageFailed
+from engine.shared_storage import PAUSES, Content, Damaged, SharedStorage, StorageFailed
 from engine.store import Store
 from engine.workspace import Workspace
 
@@ -36,12 +36,12 @@ SUBTASK_FILES = "data"
 """The folder of a checkpoint folder with what subtasks need; a node can make these files again."""
 
 
-def read_token(address: str, run: str) -> dict[str, Any]:
+def read_token(address: str, run: str, pauses: tuple[float, ...] = ()) -> dict[str, Any]:
     """Return what the supervisor of a run wrote; raise ``StorageFailed`` if that is not possible.
 
-    Nothing is tried again: Dask can choose another worker.
+    ``pauses`` are those between the tries.
     """
-    return SharedStorage(address, Path(), pauses=()).read_token(run)
+    return SharedStorage(address, Path(), pauses).read_token(run)
 
 
 def localised(task: NodeTask, folder: Path) -> NodeTask:
@@ -50,7 +50,8 @@ def localised(task: NodeTask, folder: Path) -> NodeTask:
     Raise ``StorageFailed`` if this worker does not reach the storage any more.
     """
     assert task.storage is not None
-    from_supervisor = read_token(task.storage, task.run)
+    # A worker that gives up gets no more nodes of the run, so a short failure must not count.
+    from_supervisor = read_token(task.storage, task.run, PAUSES)
     workspace = Workspace(folder).create()
     workspace.run_folder(task.run).mkdir(exist_ok=True)
     settings = json.dumps({REMOTE_SOURCES: from_supervisor["remote_sources"]})
