@@ -152,6 +152,16 @@ class MartLearnerParams(_Learner):
     column_share: Share = Field(
         0.8, title="Share of columns", description="Share of the columns each tree sees."
     )
+    ranks: int = Field(
+        1,
+        ge=1,
+        le=256,
+        title="Workers per fit",
+        description="How many workers of a cluster, or processes of this machine, carry out one "
+        "fit together, each on its part of the rows. For tables that are too large for one worker; "
+        "1 is faster otherwise.",
+        json_schema_extra=form_hint(folded=True),
+    )
 
 
 LEARNER_SETTINGS = {
@@ -629,6 +639,8 @@ class FitProgress:
         """Update the counters and report the fit as a subtask of the node."""
         if event.place[0] != self.stage:
             self._start_stage(event.place[0])
+        if event.text:
+            self.ctx.log(f"{', '.join(event.place)}: {event.text}.")
         seconds = getattr(event.result, "seconds", None)
         self.ctx.subtask(event.place, SUBTASK_STATES[event.state], seconds, event.worker)
         if event.state == "waiting":

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
 from typing import Any
 
-from .base import Fit, FitSlice, Fitted, Learner, Target
+from .base import Fit, FitSlice, Fitted, Learner, RankOfFit, Target
 from .composite import CompositeForest, FittedComposite
 from .forests import (
     FORESTS,
@@ -50,6 +50,7 @@ __all__ = [
     "Learner",
     "Mart",
     "RandomForest",
+    "RankOfFit",
     "Scikit",
     "Target",
     "make_learner",

@@ -4,6 +4,7 @@
 - ``FitSlice``      the rows, weights and seed of one fit
 - ``Learner``   the params of a learner, from which it fits; a kind is one subclass
 - ``Fitted``    a fitted learner: vectors of new rows, importances, and itself as plain data
+- ``RankOfFit``  one of several processes that carry out a fit together
 - ``Fit``       the result of a fit: the fitted learner, and vectors of rows it was not trained on
 """
 
@@ -67,6 +68,21 @@ class FitSlice:
         if not self.out_of_bag:
             return self.held_out
         return np.sort(np.concatenate([self.rows, self.held_out]))
+
+
+@dataclass(frozen=True)
+class RankOfFit:
+    """Describe one of the processes that carry out a fit together, each with some of the rows.
+
+    ``positions`` are the training rows of this one in its file, ``fewest`` the number of training
+    rows of the one that has the fewest. ``machines`` are the addresses of all, ``host:port`` with
+    commas between; this one listens at ``port``.
+    """
+
+    positions: Array
+    fewest: int
+    machines: str
+    port: int
 
 
 class Fitted(ABC):
@@ -135,6 +151,11 @@ class Learner(ABC):
     def __post_init__(self) -> None:
         check_whole(f"count of {self.kind}", self.count, 1)
 
+    @property
+    def n_ranks(self) -> int:
+        """How many processes carry out a fit together."""
+        return 1
+
     def prepare(self, features: Features) -> None:
         """Make the view of the features that all fits share, before the first of them starts."""
         if self.view == "bins":
@@ -145,6 +166,13 @@ class Learner(ABC):
     @abstractmethod
     def fit(self, features: Features, target: Target, part: FitSlice) -> Fit:
         """Fit on the rows of ``part`` and predict its ``predict_rows``."""
+
+    def fit_rank(self, features: Features, target: Target, part: FitSlice, rank: RankOfFit) -> Fit:
+        """Fit as one of several processes, on the rows of ``part``, and predict its rows.
+
+        The view of ``features`` has the rows of this process only; for learners with several ranks.
+        """
+        raise NotImplementedError(f"a {self.title} is fitted by one process")
 
     @property
     def title(self) -> str:

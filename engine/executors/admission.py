@@ -24,6 +24,8 @@ from engine.environment import Versions, differences, environment, plugin_versio
 
 TOKEN = "token"
 UNLIMITED = 1_000_000
+RANKS = "SYLVA-RANKS"
+"""The resource of which a rank of a fit takes the only one: a worker has one rank at a time."""
 
 
 def prepare_token(folder: Path) -> str:
@@ -77,7 +79,7 @@ def make_plugin(check: WorkerCheck, topic: str, distributed: Any) -> Any:
             refusals = check.refusals()
             if not refusals:
                 # A mark, not a limit: a coordinator keeps it while its thread takes other tasks.
-                await worker.set_resources(**{check.resource: UNLIMITED})
+                await worker.set_resources(**{check.resource: UNLIMITED, RANKS: 1})
             report = {
                 "address": worker.address,
                 "threads": worker.state.nthreads,

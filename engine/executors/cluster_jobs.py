@@ -15,6 +15,7 @@ from typing import Any
 
 from engine.errors import SubtaskFailed
 from engine.executors import NodeTask, SubtaskRequest
+from engine.executors.admission import RANKS
 from engine.executors.dask import connect, run_node
 
 PRIORITY = 10
@@ -36,6 +37,8 @@ class _Submitted:
     worker: str = ""
     future: Any = None
     """Of Dask, which drops a task that no future stands for."""
+    pinned: str = ""
+    """The only worker that may carry it out, in one try: a rank of several that need each other."""
 
 
 class ClusterJobs:
@@ -50,33 +53,58 @@ class ClusterJobs:
         self._of_task: dict[str, _Submitted] = {}
         """The same by the names of their Dask tasks."""
         self._looked = 0.0
-        self._threads = 1
+        self._admitted: dict[str, int] = {}
+        """The threads of the admitted workers, by address."""
 
     @property
     def n_jobs(self) -> int:
         """How many subtasks may run at the same time: one per thread of an admitted worker."""
+        return max(1, sum(self._look().values()))
+
+    def workers(self) -> list[str]:
+        """Return the addresses of the admitted workers."""
+        return list(self._look())
+
+    def _look(self) -> dict[str, int]:
+        """Ask the Dask scheduler for the threads of the admitted workers, now and then."""
         if time.monotonic() - self._looked >= LOOK_SECONDS:
             self._looked = time.monotonic()
             with contextlib.suppress(Exception):  # the scheduler is out of reach for a moment
-                self._threads = self._count_threads()
-        return self._threads
-
-    def _count_threads(self) -> int:
-        """Ask the Dask scheduler for the threads of the admitted workers."""
-        workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
-        admitted = [each for each in workers if self._cluster.resource in each["resources"]]
-        threads: int = sum(each["nthreads"] for each in admitted)
-        return max(1, threads)
+                workers = self._client.scheduler_info(n_workers=-1)["workers"]
+                self._admitted = {
+                    address: each["nthreads"]
+                    for address, each in workers.items()
+                    if each["resources"].get(self._cluster.resource)
+                }
+        return self._admitted
 
     def submit_job(self, key: str, request: dict[str, Any]) -> Future[str]:
         """Let a worker carry out a subtask; the future has the address of the worker.
 
         It fails with ``SubtaskFailed`` if no worker could.
         """
+        return self._submit_new(key, request)
+
+    def submit_rank(self, key: str, request: dict[str, Any], worker: str) -> Future[str]:
+        """Let one worker carry out a subtask, in one try; the worker has no other rank meanwhile.
+
+        The future is as that of ``submit_job``; it may never end if the worker is lost.
+        """
+        return self._submit_new(key, request, worker)
+
+    def drop(self, key: str) -> None:
+        """End a subtask wherever it runs; its future does not end any more."""
+        submitted = self._submitted.pop(key, None)
+        if submitted is not None and submitted.future is not None:
+            with contextlib.suppress(Exception):  # without a scheduler nothing runs
+                self._client.cancel([submitted.future], asynchronous=False)
+
+    def _submit_new(self, key: str, request: dict[str, Any], pinned: str = "") -> Future[str]:
+        """Submit a subtask and return the future of its outcome."""
         # A subtask is not a coordinator itself, and its own time is not limited.
         subtask = SubtaskRequest(key, request)
         task = replace(self._task, subtask=subtask, delegates=False, timeout=None)
-        submitted = _Submitted(key, task)
+        submitted = _Submitted(key, task, pinned=pinned)
         self._submitted[key] = submitted
         self._submit(submitted)
         return submitted.outcome
@@ -102,9 +130,16 @@ class ClusterJobs:
             pure=False,
             retries=0,
             priority=PRIORITY,
-            resources={self._cluster.resource: 1},
+            **self._where(submitted),
         )
         submitted.future.add_done_callback(lambda done: self._ended(submitted, done))
+
+    def _where(self, submitted: _Submitted) -> dict[str, Any]:
+        """Return what Dask must know of the workers that may carry out a subtask."""
+        resources = {self._cluster.resource: 1}
+        if not submitted.pinned:
+            return {"resources": resources}
+        return {"resources": resources | {RANKS: 1}, "workers": [submitted.pinned]}
 
     def _started(self, message: dict[str, Any]) -> None:
         """Note which worker carries out a subtask. Dask adds the address to its message."""
@@ -115,6 +150,8 @@ class ClusterJobs:
     def _ended(self, submitted: _Submitted, done: Any) -> None:
         """Set the outcome of a subtask, or try it again; called in a thread of Dask's client."""
         self._of_task.pop(done.key, None)
+        if self._submitted.get(submitted.key) is not submitted:
+            return  # it was dropped
         try:
             event = done.result()
         except (Exception, CancelledError) as error:
@@ -124,7 +161,8 @@ class ClusterJobs:
             submitted.outcome.set_result(event.get("worker", ""))
             return
         failure = event["error"]
-        if failure["kind"] in ("crashed", "lost") and submitted.tries < MOST_TRIES:
+        is_lost = failure["kind"] in ("crashed", "lost")
+        if is_lost and submitted.tries < MOST_TRIES and not submitted.pinned:
             self._submit(submitted)
             return
         self._submitted.pop(submitted.key, None)
