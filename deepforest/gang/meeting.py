@@ -12,10 +12,11 @@ import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .._fit_jobs import FolderCheckpointer
-from ..persistence import Pack
+if TYPE_CHECKING:
+    from .._fit_jobs import FolderCheckpointer
+    from ..persistence import Pack
 
 FOLDER = "gangs"
 """The folder of the meetings, beside the results of fits."""
@@ -32,7 +33,6 @@ class Meeting:
     def __init__(self, folder: Path, name: str) -> None:
         self.name = name
         self.folder = folder / FOLDER / name
-        self._results = FolderCheckpointer(self.folder)
 
     @classmethod
     def new(cls, folder: Path) -> Meeting:
@@ -65,11 +65,17 @@ class Meeting:
 
     def save(self, rank: int, result: Pack) -> None:
         """Save the result of a rank."""
-        self._results.save(f"result-{rank}", result)
+        self._results().save(f"result-{rank}", result)
 
     def load(self, rank: int) -> Pack | None:
         """Return the result of a rank, None if it is not there."""
-        return self._results.load(f"result-{rank}")
+        return self._results().load(f"result-{rank}")
+
+    def _results(self) -> FolderCheckpointer:
+        """Return where results are; a rank gives its first sign before it loads this module."""
+        from .._fit_jobs import FolderCheckpointer
+
+        return FolderCheckpointer(self.folder)
 
     def remove(self) -> None:
         """Remove the folder."""

@@ -104,7 +104,7 @@ class LocalPlaces(Places):
         super().__init__()
         self.folder = folder
         self.number = number
-        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def present(self) -> list[str]:
         """Return as many places as the largest gang needs."""
@@ -125,7 +125,7 @@ class LocalPlaces(Places):
             stdout=subprocess.DEVNULL,
             env=environment,
         )
-        self._processes[key] = process
+        self.processes[key] = process
         ended: Future[Any] = Future()
         threading.Thread(target=_wait, args=(process, ended), daemon=True).start()
         return ended
@@ -136,7 +136,7 @@ class LocalPlaces(Places):
 
     def stop(self, key: str) -> None:
         """Kill the process of a rank and wait for its end."""
-        process = self._processes.pop(key)
+        process = self.processes.pop(key)
         process.kill()
         process.wait()
         if process.stdin is not None:

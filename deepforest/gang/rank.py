@@ -17,11 +17,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from .._fit import FitResult, pack_fit
-from .._fit_files import DATA, RequestFiles
-from ..learners import FitSlice, RankOfFit, Target, make_learner
 from .meeting import Meeting
 
 SIGN_SECONDS = 1.0
@@ -55,6 +50,13 @@ def _take_part(
     folder: Path, request: dict[str, Any], meeting: Meeting, interrupt: Callable[[], None]
 ) -> None:
     """Load, meet the others, train and predict."""
+    # These libraries load slowly; the first sign must not wait for them.
+    import numpy as np
+
+    from .._fit import FitResult, pack_fit
+    from .._fit_files import DATA, RequestFiles
+    from ..learners import FitSlice, RankOfFit, Target, make_learner
+
     rank, ranks = request["gang"]["rank"], request["gang"]["ranks"]
     files = RequestFiles(folder / DATA, request)
     features = files.features()
