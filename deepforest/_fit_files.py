@@ -62,8 +62,10 @@ class FitFiles:
     ) -> dict[str, Any]:
         """Return what one of several processes that carry out a fit together needs to know.
 
-        Its Dataset has every so many rows, from the number of the rank on.
+        Its Dataset, if it reads one, has every so many rows, from the number of the rank on.
         """
+        if fit.learner.view != "dataset":
+            return self._request(fit, threads) | self._views(fit.learner.view)
 
         def write(path: Path) -> None:
             rows = np.arange(rank, len(self.features), ranks)

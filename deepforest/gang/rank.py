@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +19,7 @@ from .meeting import Meeting
 
 SIGN_SECONDS = 1.0
 """A rank reports the round of its training at most this often."""
+MESSAGE_CHARACTERS = 400
 ENDED = 3
 """The exit code of a rank whose parent has ended."""
 OF_NETWORK = ("socket", "connect", "port", "network", "machine list")
@@ -40,7 +39,8 @@ def run_rank(
     try:
         _take_part(folder, request, meeting, interrupt)
     except Exception as error:
-        text = str(error)
+        # XGBoost adds the addresses of its functions.
+        text = " ".join(str(error).partition("Stack trace")[0].split())[:MESSAGE_CHARACTERS]
         of_network = any(word in text.lower() for word in OF_NETWORK)
         meeting.report(rank, state="failed", of_network=of_network, message=text)
         raise
@@ -72,23 +72,16 @@ def _take_part(
         _Signs(meeting, rank, interrupt),
     )
     start = time.perf_counter()
-    with _reserved_port() as port:
-        meeting.report(rank, state="ready", port=port)
-        machines = meeting.wait_for_machines(interrupt)
+    learner = make_learner(request["learner"])
+    open_port = learner.open_port(rank, request["gang"]["host"])
+    meeting.report(rank, state="ready", port=open_port.port)
+    machines = meeting.wait_for_machines(interrupt)
     # The file of a rank has every so many rows of the table, from its own number on.
     fewest = int(np.bincount(training % ranks, minlength=ranks).min())
-    own = RankOfFit(part.rows // ranks, fewest, machines, port)
-    model, vectors = make_learner(request["learner"]).fit_rank(features, target, part, own)
+    own = RankOfFit(rank, part.rows // ranks, fewest, machines, open_port)
+    model, vectors = learner.fit_rank(features, target, part, own)
     result = FitResult(model, vectors, time.perf_counter() - start)
     meeting.save(rank, pack_fit(result))
-
-
-@contextmanager
-def _reserved_port() -> Iterator[int]:
-    """Yield a port that no other program gets; it is free again after the block."""
-    with socket.socket() as reserved:
-        reserved.bind(("", 0))
-        yield reserved.getsockname()[1]
 
 
 def _threads_of_worker() -> int:

@@ -162,7 +162,12 @@ class GangFit:
         ranks = _Ranks(meeting, self.places, places, self.interrupt)
         try:
             for rank, request in enumerate(self.requests):
-                gang = {"meeting": meeting.name, "rank": rank, "ranks": len(self.requests)}
+                gang = {
+                    "meeting": meeting.name,
+                    "rank": rank,
+                    "ranks": len(self.requests),
+                    "host": self.places.host(places[rank]),
+                }
                 ranks.start(
                     f"{self.fit.key}-{meeting.name}-rank-{rank + 1}", request | {"gang": gang}
                 )

@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import socket
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -70,19 +71,33 @@ class FitSlice:
         return np.sort(np.concatenate([self.rows, self.held_out]))
 
 
+class OpenPort:
+    """Keep a port that no other program gets, until it is closed."""
+
+    def __init__(self) -> None:
+        self._socket = socket.socket()
+        self._socket.bind(("", 0))
+        self.port: int = self._socket.getsockname()[1]
+
+    def close(self) -> None:
+        """Free the port."""
+        self._socket.close()
+
+
 @dataclass(frozen=True)
 class RankOfFit:
     """Describe one of the processes that carry out a fit together, each with some of the rows.
 
-    ``positions`` are the training rows of this one in its file, ``fewest`` the number of training
-    rows of the one that has the fewest. ``machines`` are the addresses of all, ``host:port`` with
-    commas between; this one listens at ``port``.
+    ``number`` counts them from 0. ``positions`` are the training rows of this one in its Dataset,
+    ``fewest`` the number of training rows of the one that has the fewest. ``machines`` are the
+    addresses of all, ``host:port`` with commas between; this one has ``open_port``.
     """
 
+    number: int
     positions: Array
     fewest: int
     machines: str
-    port: int
+    open_port: OpenPort
 
 
 class Fitted(ABC):
@@ -166,6 +181,10 @@ class Learner(ABC):
     @abstractmethod
     def fit(self, features: Features, target: Target, part: FitSlice) -> Fit:
         """Fit on the rows of ``part`` and predict its ``predict_rows``."""
+
+    def open_port(self, number: int, host: str) -> OpenPort:
+        """Return the port of one of several processes, which the others reach at ``host``."""
+        return OpenPort()
 
     def fit_rank(self, features: Features, target: Target, part: FitSlice, rank: RankOfFit) -> Fit:
         """Fit as one of several processes, on the rows of ``part``, and predict its rows.

@@ -136,12 +136,13 @@ class Mart(Learner):
 
     def fit_rank(self, features: Features, target: Target, part: FitSlice, rank: RankOfFit) -> Fit:
         """Fit as one of several processes: each adds up its own rows, all find the same trees."""
+        rank.open_port.close()  # LightGBM opens it itself
         settings = self._settings(target.n_classes, part, rank.fewest) | {
             "tree_learner": "data",
             "pre_partition": True,
             "machines": rank.machines,
             "num_machines": self.ranks,
-            "local_listen_port": rank.port,
+            "local_listen_port": rank.open_port.port,
             "time_out": CONNECT_MINUTES,
         }
         return self._fit(features, target, part, rank.positions, settings)
