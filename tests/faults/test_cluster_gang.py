@@ -26,6 +26,7 @@ LONG = 300.0
 def gang_of_two(trees: int = 4) -> Pipeline:
     """Two learners by two folds; each fit of the first has two workers."""
     document = forest()
+    document["nodes"]["load"]["params"]["source"] = "sample:breast-cancer"
     document["nodes"]["forest"]["params"] = {
         "learners": [
             {"kind": "mart", "trees": trees, "leaves": 4, "ranks": 2},
