@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from engine.errors import BadInput
+from engine.errors import BadInput, SubtaskFailed
 from engine.export_python import Expression, Snippet, Variables, statement
 from engine.node_types import Columns, NodeContext, NodeParams, SubtaskState, form_hint
 from nodes.composite_forest import CompositeLearnerParams
@@ -564,6 +564,7 @@ def fit(ctx: NodeContext, rows: TrainingRows, cascade: Any) -> None:
     Raise ``Cancelled`` if the run is cancelled.
     """
     from deepforest import FitCancelled
+    from deepforest.gang.places import GangFailed
     from deepforest.records import depth_sentence
 
     _compile_kernels_for(ctx, rows, cascade)
@@ -591,6 +592,8 @@ def fit(ctx: NodeContext, rows: TrainingRows, cascade: Any) -> None:
         # It raises Cancelled. The line after it is for a cancel that is not the run's.
         ctx.check_cancelled()
         raise
+    except GangFailed as error:
+        raise SubtaskFailed(error.kind, str(error)) from error
 
 
 def run_subtask(

@@ -27,7 +27,15 @@ COMMAND = (sys.executable, "-m", "deepforest.gang.rank")
 HERE = "127.0.0.1"
 
 
-class TooFewWorkers(RuntimeError):
+class GangFailed(RuntimeError):
+    """Report that a fit with several ranks failed; ``kind`` as of other processes."""
+
+    def __init__(self, message: str, kind: str = "error") -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class TooFewWorkers(GangFailed):
     """Report that a fit needs more workers at the same time than there are."""
 
 

@@ -26,7 +26,7 @@ from .._fit_jobs import FolderCheckpointer, JobRunner
 from ..learners import Target
 from ..persistence import Pack
 from .meeting import LOOK_EVERY, Meeting
-from .places import LocalPlaces, Places, RemotePlaces, RemoteRanks
+from .places import GangFailed, LocalPlaces, Places, RemotePlaces, RemoteRanks
 
 Array = npt.NDArray[Any]
 
@@ -46,14 +46,6 @@ LOST = ("crashed", "lost")
 
 class RankLost(RuntimeError):
     """Report that the ranks of a fit must be started again, and why."""
-
-
-class GangFailed(RuntimeError):
-    """Report that a fit with several ranks failed; ``kind`` as of other processes."""
-
-    def __init__(self, message: str, kind: str = "error") -> None:
-        super().__init__(message)
-        self.kind = kind
 
 
 class Gangs:

@@ -96,8 +96,8 @@ class ClusterJobs:
         """End a subtask wherever it runs; its future does not end any more."""
         submitted = self._submitted.pop(key, None)
         if submitted is not None and submitted.future is not None:
-            with contextlib.suppress(Exception):  # without a scheduler nothing runs
-                self._client.cancel([submitted.future], asynchronous=False)
+            # Without waiting: the scheduler may be out of reach. It drops what no client wants.
+            submitted.future.release()
 
     def _submit_new(self, key: str, request: dict[str, Any], pinned: str = "") -> Future[str]:
         """Submit a subtask and return the future of its outcome."""

@@ -18,8 +18,8 @@ from deepforest._fit import FitResult, PlannedFit, carry_out
 from deepforest._fit_files import FitFiles
 from deepforest.gang import places, supervisor
 from deepforest.gang.meeting import Meeting
-from deepforest.gang.places import LocalPlaces, RemotePlaces, TooFewWorkers
-from deepforest.gang.supervisor import GangFailed, GangFit
+from deepforest.gang.places import GangFailed, LocalPlaces, RemotePlaces, TooFewWorkers
+from deepforest.gang.supervisor import GangFit
 from deepforest.learners import Mart, Target
 from deepforest.metrics import METRICS
 from tests.expect import refused
