@@ -56,7 +56,7 @@ class FitJob:
     request: dict[str, Any] | None = None
     """The same work for ``run_fit``, if another machine can do it."""
     waits: bool = False
-    """Whether the work only watches other processes; it needs no place among the jobs that run."""
+    """Whether the work only watches other processes; it gets a thread beside the executor."""
 
 
 @dataclass(frozen=True)

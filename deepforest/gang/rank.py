@@ -40,7 +40,8 @@ def run_rank(
         _take_part(folder, request, meeting, interrupt)
     except Exception as error:
         # XGBoost adds the addresses of its functions.
-        text = " ".join(str(error).partition("Stack trace")[0].split())[:MESSAGE_CHARACTERS]
+        words = str(error) or type(error).__name__
+        text = " ".join(words.partition("Stack trace")[0].split())[:MESSAGE_CHARACTERS]
         of_network = any(word in text.lower() for word in OF_NETWORK)
         meeting.report(rank, state="failed", of_network=of_network, message=text)
         raise

@@ -68,7 +68,7 @@ class Gangs:
     def prepare(self, fits: list[PlannedFit], weights: Array | None) -> None:
         """Make the places for ranks and the files that they read.
 
-        Raise ``ValueError`` if the cluster cannot run ranks, or a rank would have no rows.
+        Raise ``ValueError`` if the executor cannot run ranks, ``GangFailed`` if one had no rows.
         """
         most = max(fit.learner.n_ranks for fit in fits)
         for fit in fits:
@@ -110,10 +110,10 @@ class Gangs:
 
 
 def _check_rows(fit: PlannedFit) -> None:
-    """Raise ``ValueError`` if a rank would have no training rows."""
+    """Raise ``GangFailed`` if a rank would have no training rows."""
     ranks = fit.learner.n_ranks
     if len(np.unique(fit.training % ranks)) < ranks:
-        raise ValueError(
+        raise GangFailed(
             f"{len(fit.training)} training rows of a fold are too few for a {fit.learner.title} "
             f"with {ranks} workers per fit; set a smaller number"
         )

@@ -232,5 +232,5 @@ def test_settings_that_cannot_work_are_refused(tmp_path: Path) -> None:
     x, y = np.arange(12.0).reshape(6, 2), np.array([0, 1] * 3)
     learners = [{"kind": "mart", "ranks": 4}]
     cascade = preset("mart_cascade", learners=learners, cv=2, resampling="per_layer")
-    with refused(ValueError, naming=["3 training rows", "4 workers"]):
+    with refused(GangFailed, naming=["3 training rows", "4 workers"]):
         cascade.fit(x, y)

@@ -10,7 +10,7 @@ import pytest
 
 from deepforest import FitEvent
 from deepforest.learners import make_learner
-from engine.errors import BadInput
+from engine.errors import BadInput, SubtaskFailed
 from nodes import deep_forest
 from nodes.deep_forest import FitProgress
 from nodes.models.model import load_model
@@ -18,7 +18,9 @@ from tests.expect import refused
 from tests.nodes.conftest import make_context
 from tests.nodes.test_composite_forest import people
 
-pytest.importorskip("xgboost", reason="needs the package xgboost-cpu: install sylva-studio[cluster]")
+pytest.importorskip(
+    "xgboost", reason="needs the package xgboost-cpu: install sylva-studio[cluster]"
+)
 
 
 def learner_of(**settings: Any) -> dict[str, Any]:
@@ -84,5 +86,5 @@ def test_a_table_too_small_for_the_workers_fails_with_the_reason(tmp_path: Path)
     params = deep_forest.NODE.params(
         learners=[{"kind": "mart", "ranks": 50}], folds=2, max_layers=1
     )
-    with refused(ValueError, naming="50 workers"):
+    with refused(SubtaskFailed, naming="50 workers"):
         deep_forest.NODE.run(make_context(tmp_path), {"table": few}, params)
