@@ -40,7 +40,8 @@ def gang_of_two(trees: int = 4) -> Pipeline:
 
 
 @pytest.fixture
-def cluster(lab: Lab) -> Iterator[Cluster]:
+def cluster(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    monkeypatch.setenv("SYLVA_CLUSTER_PATIENCE", str(LONG))
     with Cluster(lab) as made:
         made.start_worker()
         made.start_worker()
@@ -114,7 +115,8 @@ def has_lock(pid: int) -> bool:
     return any(file.path.endswith(".lock") for file in psutil.Process(pid).open_files())
 
 
-def test_a_cluster_with_too_few_workers_says_so(lab: Lab) -> None:
+def test_a_cluster_with_too_few_workers_says_so(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SYLVA_CLUSTER_PATIENCE", str(LONG))
     with Cluster(lab) as small:
         small.start_worker()
         small.workers()
