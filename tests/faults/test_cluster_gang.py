@@ -97,7 +97,7 @@ def test_a_lost_rank_starts_the_fit_again(
     document = gang_of_two(trees=40)
     undisturbed = local(Lab(lab.root / "undisturbed"), document)
     command = cluster.run(document)
-    until(lambda: training(lab) == 2, 120, "two ranks that train")
+    until(lambda: training(lab) == 2, LONG, "two ranks that train")
     own = [pid for pid in cluster.nodes() if has_lock(pid)]
     where = {cluster.worker_of(pid) for pid in own}
     rank = next(pid for pid in cluster.nodes() if cluster.worker_of(pid) not in where)
