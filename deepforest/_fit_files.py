@@ -23,7 +23,7 @@ import numpy.typing as npt
 from ._features import Features, digest_of
 from ._fit import PlannedFit, carry_out, pack_fit
 from ._fit_jobs import FolderCheckpointer
-from ._lightgbm import lightgbm_threads, load_dataset, rows_of
+from ._lightgbm import SAMPLED_ROWS, lightgbm_threads, load_dataset, rows_of
 from .forest.binning import BinnedMatrix
 from .learners import Target, make_learner
 
@@ -74,7 +74,8 @@ class FitFiles:
 
         name = f"dataset-{self._stem}-part-{rank + 1}-of-{ranks}.bin"
         self._write(name, write)
-        return self._request(fit, threads) | {"dataset": name}
+        sampled = self.features.dataset().params[SAMPLED_ROWS]
+        return self._request(fit, threads) | {"dataset": name, "sampled": sampled}
 
     def _request(self, fit: PlannedFit, threads: int) -> dict[str, Any]:
         """Return what every process needs to know of a fit, without a view of the features."""
@@ -94,7 +95,7 @@ class FitFiles:
         if view == "dataset":
             name = f"dataset-{stem}.bin"
             self._write(name, lambda path: self.features.dataset().save_binary(str(path)))
-            return {"dataset": name}
+            return {"dataset": name, "sampled": self.features.dataset().params[SAMPLED_ROWS]}
         if view == "bins":
             matrix = self.features.binned()
             n = matrix.n_features
@@ -202,7 +203,7 @@ class RequestFiles:
         request = self.request
         dataset = matrix = None
         if "dataset" in request:
-            dataset = load_dataset(self.folder / request["dataset"])
+            dataset = load_dataset(self.folder / request["dataset"], request["sampled"])
         if "rows" in request:
             matrix = BinnedMatrix.of(self.array("columns"), self.array("rows"), request["n_bins"])
         return Features.restore(

@@ -253,7 +253,7 @@ def _jobs(
     gangs: Gangs,
 ) -> list[FitJob]:
     """Return the jobs of fits."""
-    threads = max(1, runner.n_jobs // len(fits))
+    threads = runner.threads(len(fits))
     files = None
     if runner.remote is not None:
         files = FitFiles(runner.remote_folder, features, target, plan.weights)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -42,17 +43,22 @@ class _Submitted:
 
 
 class ClusterJobs:
-    """Carry out subtasks of one node on the admitted workers of its run."""
+    """Carry out subtasks of one node on the admitted workers of its run.
 
-    def __init__(self, task: NodeTask) -> None:
+    A simulation gives a ``client`` and a ``clock`` of its own.
+    """
+
+    def __init__(
+        self, task: NodeTask, client: Any = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         assert task.cluster is not None
-        self._task, self._cluster = task, task.cluster
-        self._client = connect(task.cluster.address, "sylva-subtasks")
+        self._task, self._cluster, self._clock = task, task.cluster, clock
+        self._client = client or connect(task.cluster.address, "sylva-subtasks")
         self._client.subscribe_topic(self._client.id, lambda event: self._started(event[1]))
         self._submitted: dict[str, _Submitted] = {}
         self._of_task: dict[str, _Submitted] = {}
         """The same by the names of their Dask tasks."""
-        self._looked = 0.0
+        self._looked = -LOOK_SECONDS
         self._admitted: dict[str, int] = {}
         """The threads of the admitted workers, by address."""
 
@@ -67,8 +73,8 @@ class ClusterJobs:
 
     def _look(self) -> dict[str, int]:
         """Ask the Dask scheduler for the threads of the admitted workers, now and then."""
-        if time.monotonic() - self._looked >= LOOK_SECONDS:
-            self._looked = time.monotonic()
+        if self._clock() - self._looked >= LOOK_SECONDS:
+            self._looked = self._clock()
             with contextlib.suppress(Exception):  # the scheduler is out of reach for a moment
                 workers = self._client.scheduler_info(n_workers=-1)["workers"]
                 self._admitted = {

@@ -96,6 +96,17 @@ def test_numbers_are_predicted_the_same(tmp_path: Path) -> None:
     np.testing.assert_array_equal(here.predict(x), there.predict(x))
 
 
+def test_a_table_with_many_columns_can_be_fitted_elsewhere(tmp_path: Path) -> None:
+    # The bins of more than 250 columns are learned from fewer rows than LightGBM's default.
+    x = np.random.default_rng(0).standard_normal((60, 251), dtype=np.float32)
+    settings: dict[str, Any] = {"random_state": 0, "max_layers": 2, "patience": 3, "cv": 2}
+    settings |= {"learners": LEARNERS["mart_cascade"], "n_jobs": 1}
+    here = preset("mart_cascade", **settings).fit(x, x[:, 0] > 0)
+    there = preset("mart_cascade", **settings)
+    there.fit(x, x[:, 0] > 0, checkpoint=tmp_path, executor=OtherMachine(tmp_path))
+    np.testing.assert_array_equal(here.predict_proba(x), there.predict_proba(x))
+
+
 def test_a_result_that_is_there_is_used_whoever_made_it(tmp_path: Path) -> None:
     x, y, _ = table(2)
     settings = {"random_state": 0, "max_layers": 1, "cv": 3, "n_jobs": 1}
