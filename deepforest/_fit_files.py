@@ -7,6 +7,7 @@ as a checkpoint, and finds it there if the fit was done before.
 
 - ``FitFiles``  writes the files, and makes requests
 - ``run_fit``   carries out a request
+- ``RequestFiles``  reads the files that a request names
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import numpy.typing as npt
 from ._features import Features, digest_of
 from ._fit import PlannedFit, carry_out, pack_fit
 from ._fit_jobs import FolderCheckpointer
-from ._lightgbm import SAMPLED_ROWS, load_dataset
+from ._lightgbm import SAMPLED_ROWS, lightgbm_threads, load_dataset, rows_of
 from .forest.binning import BinnedMatrix
 from .learners import Target, make_learner
 
@@ -54,9 +55,32 @@ class FitFiles:
 
     def request(self, fit: PlannedFit, threads: int) -> dict[str, Any]:
         """Return all that ``run_fit`` needs to know of one fit, as plain JSON."""
+        return self._request(fit, threads) | self._views(fit.learner.view)
+
+    def request_of_rank(
+        self, fit: PlannedFit, threads: int, rank: int, ranks: int
+    ) -> dict[str, Any]:
+        """Return what one of several processes that carry out a fit together needs to know.
+
+        Its Dataset, if it reads one, has every so many rows, from the number of the rank on.
+        """
+        if fit.learner.view != "dataset":
+            return self._request(fit, threads) | self._views(fit.learner.view)
+
+        def write(path: Path) -> None:
+            rows = np.arange(rank, len(self.features), ranks)
+            with lightgbm_threads(1):
+                rows_of(self.features.dataset(), rows).save_binary(str(path))
+
+        name = f"dataset-{self._stem}-part-{rank + 1}-of-{ranks}.bin"
+        self._write(name, write)
+        sampled = self.features.dataset().params[SAMPLED_ROWS]
+        return self._request(fit, threads) | {"dataset": name, "sampled": sampled}
+
+    def _request(self, fit: PlannedFit, threads: int) -> dict[str, Any]:
+        """Return what every process needs to know of a fit, without a view of the features."""
         return {
             **self.common,
-            **self._views(fit.learner.view),
             "learner": fit.learner.about() | {"count": 1},
             "training": self._rows(fit.training),
             "left_out": self._rows(fit.left_out),
@@ -67,8 +91,7 @@ class FitFiles:
 
     def _views(self, view: str) -> dict[str, Any]:
         """Write the features as a kind of learner reads them."""
-        # The vectors of the layer are a part of the view, so it is another one in each layer.
-        stem = f"{self.features.digest[:16]}-{self._layer}"
+        stem = self._stem
         if view == "dataset":
             name = f"dataset-{stem}.bin"
             self._write(name, lambda path: self.features.dataset().save_binary(str(path)))
@@ -82,6 +105,11 @@ class FitFiles:
                 "rows": self._array("rows", matrix.rows[:, :n], stem),
             }
         return {}
+
+    @property
+    def _stem(self) -> str:
+        """The name of a view; the vectors of the layer are a part of it."""
+        return f"{self.features.digest[:16]}-{self._layer}"
 
     def _rows(self, rows: Array) -> str:
         """Write rows as one bit for each row of the features; return the name of the file."""
@@ -120,11 +148,19 @@ def run_fit(
     request: dict[str, Any],
     interrupt: Callable[[], None] = lambda: None,
 ) -> None:
-    """Carry out a fit and save its result under ``key``, unless it is there already."""
+    """Carry out a fit and save its result under ``key``, unless it is there already.
+
+    A request of one of several processes is carried out together with the others.
+    """
+    if "gang" in request:
+        from .gang.rank import run_rank
+
+        run_rank(Path(folder), request, interrupt)
+        return
     checkpointer = FolderCheckpointer(folder)
     if checkpointer.load(key) is not None:
         return
-    files = _Files(Path(folder) / DATA, request)
+    files = RequestFiles(Path(folder) / DATA, request)
     features = files.features()
     fit = PlannedFit(
         key,
@@ -141,7 +177,7 @@ def run_fit(
     checkpointer.save(key, pack_fit(result))
 
 
-class _Files:
+class RequestFiles:
     """Read the files that a request names."""
 
     def __init__(self, folder: Path, request: dict[str, Any]) -> None:

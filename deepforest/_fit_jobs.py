@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from joblib import effective_n_jobs  # type: ignore[import-untyped]
@@ -28,6 +29,8 @@ from joblib import effective_n_jobs  # type: ignore[import-untyped]
 from .persistence import BrokenModel, Pack, read_model, write_model
 
 State = Literal["waiting", "started", "finished", "kept", "failed"]
+WATCHED = 64
+"""How many jobs that only watch other processes may run at the same time."""
 LOOK_EVERY = 0.1  # seconds between two checks whether the fit was cancelled
 ATTEMPTS = 20
 """How often a result is saved again when another process saves the same one at the same time."""
@@ -52,6 +55,8 @@ class FitJob:
     """Layer, learner and fold in words, for people."""
     request: dict[str, Any] | None = None
     """The same work for ``run_fit``, if another machine can do it."""
+    waits: bool = False
+    """Whether the work only watches other processes; it gets a thread beside the executor."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +73,9 @@ class FitEvent:
     result: Any = field(default=None, repr=False)
     place: tuple[str, ...] = ()
     worker: str = ""
-    """The machine that does the work, if it is another one."""
+    """The machine that does the work, if it is another one; several have commas between them."""
+    text: str = ""
+    """Why the work has begun again, if it has."""
 
 
 @runtime_checkable
@@ -199,6 +206,8 @@ class JobRunner:
         self.notify = listener or (lambda event: None)
         self._executor = executor or ThreadPoolExecutor(n_jobs)
         self._owned = self._executor if executor is None else None
+        self._watching: ThreadPoolExecutor | None = None
+        self._from_work: SimpleQueue[FitEvent] = SimpleQueue()
 
     @property
     def n_jobs(self) -> int:
@@ -219,6 +228,8 @@ class JobRunner:
         # An executor of the caller stays open: it may have other work.
         if self._owned is not None:
             self._owned.shutdown(cancel_futures=True)
+        if self._watching is not None:
+            self._watching.shutdown(cancel_futures=True)
 
     def run(self, jobs: Iterable[FitJob]) -> dict[str, Any]:
         """Return the results of all jobs by key.
@@ -238,6 +249,7 @@ class JobRunner:
                 error = self._finish(running.pop(future), future, results)
                 failure = error if failure is None else failure
             self._report_workers(running.values())
+            self._report_from_work(running.values())
         if failure is not None:
             raise failure
         return results
@@ -267,6 +279,19 @@ class JobRunner:
                 each.worker = worker
                 self._report(each.job, "started", worker=worker)
 
+    def report_from_work(self, key: str, place: tuple[str, ...], worker: str, text: str) -> None:
+        """Report from the thread of a job which machines do it now, and why it began again."""
+        self._from_work.put(FitEvent(key, "started", place=place, worker=worker, text=text))
+
+    def _report_from_work(self, running: Iterable[_Running]) -> None:
+        """Send the events that jobs have reported to the listener."""
+        by_key = {each.job.key: each for each in running}
+        while not self._from_work.empty():
+            event = self._from_work.get()
+            if event.key in by_key:
+                by_key[event.key].worker = event.worker
+                self.notify(event)
+
     def _start(
         self,
         job: FitJob,
@@ -287,6 +312,10 @@ class JobRunner:
         """Hand a job to the other machines if they can do it, else to the executor."""
         if self.remote is not None and job.request is not None:
             return self.remote.submit_job(self.prefix + job.key, job.request)
+        if job.waits:
+            if self._watching is None:
+                self._watching = ThreadPoolExecutor(WATCHED)
+            return self._watching.submit(job.work)
         return self._executor.submit(job.work)
 
     def _load_saved(self, job: FitJob, results: dict[str, Any]) -> bool:
@@ -314,7 +343,7 @@ class JobRunner:
             if not isinstance(error, FitCancelled):
                 error.add_note(f"in the job {job.key}")
             return error
-        worker = future.result() if self._is_remote(job) else ""
+        worker = future.result() if self._is_remote(job) else running.worker
         self._report(job, "finished", seconds, results[job.key], worker)
         return None
 

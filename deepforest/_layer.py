@@ -24,6 +24,7 @@ from ._fit_jobs import FitJob, JobRunner
 from ._resampling import CascadeRows
 from .arithmetic import weighted_sum
 from .forest.binning import Binner
+from .gang.supervisor import Gangs
 from .learners import FITTED, Fitted, Learner, Target
 from .persistence import VERSION, Pack
 
@@ -235,6 +236,23 @@ def run_fits(
         learner.prepare(features)
     if runner.checkpointer is not None:  # several fits may save into the same folder
         runner.prefix = f"{fingerprint(plan, features, target)}/"
+    with Gangs(runner, features, target) as gangs:
+        watched = [fit for fit in fits if fit.learner.n_ranks > 1]
+        if watched:
+            gangs.prepare(watched, plan.weights)
+        results.update(runner.run(_jobs(plan, fits, features, target, runner, gangs)))
+    return results
+
+
+def _jobs(
+    plan: LayerPlan,
+    fits: list[PlannedFit],
+    features: Features,
+    target: Target,
+    runner: JobRunner,
+    gangs: Gangs,
+) -> list[FitJob]:
+    """Return the jobs of fits."""
     threads = runner.threads(len(fits))
     files = None
     if runner.remote is not None:
@@ -250,10 +268,13 @@ def run_fits(
             n_classes=target.n_classes,
         )
         pack = pack_fit if can_pack(fit.learner) else None
-        request = files.request(fit, threads) if files and pack else None
-        jobs.append(FitJob(fit.key, work, pack, unpack, fit.place, request))
-    results.update(runner.run(jobs))
-    return results
+        if fit.learner.n_ranks > 1:
+            job = FitJob(fit.key, gangs.work(fit), pack, unpack, fit.place, waits=True)
+        else:
+            request = files.request(fit, threads) if files and pack else None
+            job = FitJob(fit.key, work, pack, unpack, fit.place, request)
+        jobs.append(job)
+    return jobs
 
 
 def gather(

@@ -35,6 +35,7 @@ def environment() -> Versions:
     """Return the versions of Python, Sylva and the libraries that compute, and a source hash."""
     versions = {"Python": ".".join(platform.python_version_tuple()[:2])}
     versions |= {name: _version(name) for name in (PRODUCT, *LIBRARIES)}
+    versions["xgboost"] = _version_of_xgboost()
     versions[SOURCE] = _source_hash()
     return versions
 
@@ -76,6 +77,12 @@ def _version(name: str) -> str:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
         return MISSING
+
+
+def _version_of_xgboost() -> str:
+    """Return the version of XGBoost, which is optional and comes as one of two packages."""
+    found = [_version(name) for name in ("xgboost-cpu", "xgboost")]
+    return next((version for version in found if version != MISSING), MISSING)
 
 
 def _source_hash() -> str:

@@ -10,12 +10,13 @@ import math
 from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from engine.errors import BadInput
+from engine.errors import BadInput, SubtaskFailed
 from engine.export_python import Expression, Snippet, Variables, statement
 from engine.node_types import Columns, NodeContext, NodeParams, SubtaskState, form_hint
 from nodes.composite_forest import CompositeLearnerParams
@@ -93,6 +94,20 @@ SCORING = {
 """Metrics for growth that have another name in the library, and this name."""
 
 
+Ranks = Annotated[
+    int,
+    Field(
+        ge=1,
+        le=256,
+        title="Workers per fit",
+        description="How many workers of a cluster, or processes of this machine, carry out one "
+        "fit together, each on its part of the rows. For tables that are too large for one worker; "
+        "1 is faster otherwise.",
+        json_schema_extra=form_hint(folded=True),
+    ),
+]
+
+
 class _Learner(NodeParams):
     """Hold the parameters that all learners of a layer share."""
 
@@ -153,12 +168,52 @@ class MartLearnerParams(_Learner):
     column_share: Share = Field(
         0.8, title="Share of columns", description="Share of the columns each tree sees."
     )
+    ranks: Ranks = 1
+
+
+class XgboostLearnerParams(_Learner):
+    """Describe boosted trees by XGBoost among the learners of a layer."""
+
+    kind: Literal["xgboost"] = Field(
+        title="Kind",
+        description="Gradient-boosted trees by XGBoost, a package of its own.",
+        json_schema_extra=form_hint(words={"xgboost": "XGBoost"}),
+    )
+    trees: int = Field(50, ge=1, le=10_000, title="Trees", description="Rounds of boosting.")
+    max_depth: Depth | None = Field(
+        6, title="Depth", description="Maximum depth of a tree; empty: no limit."
+    )
+    learning_rate: Share = Field(0.1, title="Learning rate", description="Step size of each tree.")
+    min_weight: Annotated[float, Field(ge=0)] = Field(
+        1.0,
+        title="Min weight",
+        description="The smallest sum of second derivatives of the loss in a leaf.",
+    )
+    row_share: Share = Field(
+        0.8, title="Share of rows", description="Share of the rows each tree sees."
+    )
+    column_share: Share = Field(
+        0.8, title="Share of columns", description="Share of the columns each tree sees."
+    )
+    ranks: Ranks = 1
+
+    @model_validator(mode="after")
+    def _is_installed(self) -> Self:
+        """Refuse it where the package is missing, before anything runs."""
+        if find_spec("xgboost") is None:
+            raise BadInput(
+                "XGBoost is not installed; install it with pip install 'sylva-studio[cluster]', or "
+                "choose MART",
+                field="kind",
+            )
+        return self
 
 
 LEARNER_SETTINGS = {
     "trees": "n_estimators",
     "min_rows": "min_samples_leaf",
     "leaves": "num_leaves",
+    "min_weight": "min_child_weight",
     "row_share": "subsample",
     "column_share": "colsample_bytree",
     "penalty": "C",
@@ -166,7 +221,8 @@ LEARNER_SETTINGS = {
 """Parameters of learners that have another name in the library, and this name."""
 
 LearnerParams = Annotated[
-    ForestLearnerParams | MartLearnerParams | CompositeLearnerParams, Field(discriminator="kind")
+    ForestLearnerParams | MartLearnerParams | XgboostLearnerParams | CompositeLearnerParams,
+    Field(discriminator="kind"),
 ]
 
 VALIDATION = {
@@ -443,7 +499,7 @@ def _learner_params(learner: LearnerParams) -> dict[str, Any]:
     if values.get("max_features") == "all":
         values["max_features"] = None
     # The library's default depends on the kind of learner; only a number replaces it.
-    if values["max_depth"] is None:
+    if values["max_depth"] is None and learner.kind != "xgboost":
         del values["max_depth"]
     return values
 
@@ -510,6 +566,7 @@ def fit(ctx: NodeContext, rows: TrainingRows, cascade: Any) -> None:
     Raise ``Cancelled`` if the run is cancelled.
     """
     from deepforest import FitCancelled
+    from deepforest.gang.places import GangFailed
     from deepforest.records import depth_sentence
 
     _check_scanned_columns(rows, cascade)
@@ -538,6 +595,8 @@ def fit(ctx: NodeContext, rows: TrainingRows, cascade: Any) -> None:
         # It raises Cancelled. The line after it is for a cancel that is not the run's.
         ctx.check_cancelled()
         raise
+    except GangFailed as error:
+        raise SubtaskFailed(error.kind, str(error)) from error
 
 
 def _check_scanned_columns(rows: TrainingRows, cascade: Any) -> None:
@@ -576,7 +635,7 @@ def _compile_kernels_for(ctx: NodeContext, rows: TrainingRows, cascade: Any) -> 
     """Compile the forest kernels that this cascade will use; a cascade of boosters needs none."""
     # Without learners of its own, a cascade has the forests of its preset.
     kinds = {learner["kind"] for learner in cascade.learners or []}
-    if kinds == {"mart"} and getattr(cascade, "scan", None) is None:
+    if kinds and kinds <= {"mart", "xgboost"} and getattr(cascade, "scan", None) is None:
         return
     is_weighted = rows.row_weights is not None or rows.class_weight is not None
     # mdDF gives the rows weights from its second layer on.
@@ -647,6 +706,8 @@ class FitProgress:
         """Update the counters and report the fit as a subtask of the node."""
         if event.place[0] != self.stage:
             self._start_stage(event.place[0])
+        if event.text:
+            self.ctx.log(f"{', '.join(event.place)}: {event.text}.")
         seconds = getattr(event.result, "seconds", None)
         self.ctx.subtask(event.place, SUBTASK_STATES[event.state], seconds, event.worker)
         if event.state == "waiting":

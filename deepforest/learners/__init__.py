@@ -5,6 +5,7 @@ A new kind is a subclass of ``Learner`` that is listed in ``LEARNERS``.
 - ``base``     the interface of a learner
 - ``forests``  random, completely random, extra-trees
 - ``mart``     boosted trees by LightGBM
+- ``xgboost``  boosted trees by XGBoost, which is optional
 - ``composite``  composite forests, with an SVM in every leaf
 - ``scikit``   any scikit-learn estimator
 - ``make_learners``, ``make_learner``  learners from kinds, params as a mapping, ``Learner``
@@ -17,7 +18,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
 from typing import Any
 
-from .base import Fit, FitSlice, Fitted, Learner, Target
+from .base import Fit, FitSlice, Fitted, Learner, OpenPort, RankOfFit, Target
 from .composite import CompositeForest, FittedComposite
 from .forests import (
     FORESTS,
@@ -29,12 +30,20 @@ from .forests import (
 )
 from .mart import FittedMart, Mart
 from .sklearn_estimator import FittedScikit, Scikit
+from .xgboost import FittedXgboost, Xgboost
 
 LEARNERS: dict[str, type[Learner]] = {
-    learner.kind: learner for learner in (*FORESTS, Mart, CompositeForest, Scikit)
+    learner.kind: learner for learner in (*FORESTS, Mart, Xgboost, CompositeForest, Scikit)
 }
 FITTED: dict[str, type[Fitted]] = {
-    fitted.kind: fitted for fitted in (FittedForest, FittedMart, FittedComposite, FittedScikit)
+    fitted.kind: fitted
+    for fitted in (
+        FittedForest,
+        FittedMart,
+        FittedXgboost,
+        FittedComposite,
+        FittedScikit,
+    )
 }
 
 __all__ = [
@@ -49,9 +58,12 @@ __all__ = [
     "ForestLearner",
     "Learner",
     "Mart",
+    "OpenPort",
     "RandomForest",
+    "RankOfFit",
     "Scikit",
     "Target",
+    "Xgboost",
     "make_learner",
     "make_learners",
 ]

@@ -4,11 +4,13 @@
 - ``FitSlice``      the rows, weights and seed of one fit
 - ``Learner``   the params of a learner, from which it fits; a kind is one subclass
 - ``Fitted``    a fitted learner: vectors of new rows, importances, and itself as plain data
+- ``RankOfFit``  one of several processes that carry out a fit together
 - ``Fit``       the result of a fit: the fitted learner, and vectors of rows it was not trained on
 """
 
 from __future__ import annotations
 
+import socket
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -67,6 +69,35 @@ class FitSlice:
         if not self.out_of_bag:
             return self.held_out
         return np.sort(np.concatenate([self.rows, self.held_out]))
+
+
+class OpenPort:
+    """Keep a port that no other program gets, until it is closed."""
+
+    def __init__(self) -> None:
+        self._socket = socket.socket()
+        self._socket.bind(("", 0))
+        self.port: int = self._socket.getsockname()[1]
+
+    def close(self) -> None:
+        """Free the port."""
+        self._socket.close()
+
+
+@dataclass(frozen=True)
+class RankOfFit:
+    """Describe one of the processes that carry out a fit together, each with some of the rows.
+
+    ``number`` counts them from 0. ``positions`` are the training rows of this one in its Dataset,
+    ``fewest`` the number of training rows of the one that has the fewest. ``machines`` are the
+    addresses of all, ``host:port`` with commas between; this one has ``open_port``.
+    """
+
+    number: int
+    positions: Array
+    fewest: int
+    machines: str
+    open_port: OpenPort
 
 
 class Fitted(ABC):
@@ -135,6 +166,11 @@ class Learner(ABC):
     def __post_init__(self) -> None:
         check_whole(f"count of {self.kind}", self.count, 1)
 
+    @property
+    def n_ranks(self) -> int:
+        """How many processes carry out a fit together."""
+        return 1
+
     def prepare(self, features: Features) -> None:
         """Make the view of the features that all fits share, before the first of them starts."""
         if self.view == "bins":
@@ -145,6 +181,17 @@ class Learner(ABC):
     @abstractmethod
     def fit(self, features: Features, target: Target, part: FitSlice) -> Fit:
         """Fit on the rows of ``part`` and predict its ``predict_rows``."""
+
+    def open_port(self, number: int, host: str) -> OpenPort:
+        """Return the port of one of several processes, which the others reach at ``host``."""
+        return OpenPort()
+
+    def fit_rank(self, features: Features, target: Target, part: FitSlice, rank: RankOfFit) -> Fit:
+        """Fit as one of several processes, on the rows of ``part``, and predict its rows.
+
+        The view of ``features`` has the rows of this process only; for learners with several ranks.
+        """
+        raise NotImplementedError(f"a {self.title} is fitted by one process")
 
     @property
     def title(self) -> str:

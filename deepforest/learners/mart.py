@@ -16,9 +16,12 @@ from ..arithmetic import class_probabilities
 from ..contributions import score_contributions, through_softmax
 from ..lightgbm_text import check_text, trees_only
 from ..persistence import Pack
-from .base import Fit, FitSlice, Fitted, Learner, Target, check_share
+from .base import Fit, FitSlice, Fitted, Learner, RankOfFit, Target, check_share
 
 Array = npt.NDArray[Any]
+
+CONNECT_MINUTES = 1
+"""How long LightGBM tries to reach the other processes of a fit; its own default is two hours."""
 
 
 class FittedMart(Fitted):
@@ -95,7 +98,7 @@ class Mart(Learner):
     There are ``n_estimators`` rounds of one tree per class (one for two classes), with at most
     ``num_leaves`` leaves of at least ``min_samples_leaf`` rows. Each tree sees the share
     ``subsample`` of the rows and ``colsample_bytree`` of the columns; this makes several learners
-    of a layer different.
+    of a layer different. With ``ranks``, so many processes carry out each fit together.
     """
 
     kind = "mart"
@@ -108,35 +111,75 @@ class Mart(Learner):
     min_samples_leaf: int = 20
     subsample: float = 0.8
     colsample_bytree: float = 0.8
+    ranks: int = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_whole("n_estimators of mart", self.n_estimators, 1)
         check_whole("num_leaves of mart", self.num_leaves, 2)
         check_whole("min_samples_leaf of mart", self.min_samples_leaf, 1)
+        check_whole("ranks of mart", self.ranks, 1)
         if self.max_depth is not None:
             check_whole("max_depth of mart", self.max_depth, 1)
         for name in ("learning_rate", "subsample", "colsample_bytree"):
             check_share(f"{name} of mart", getattr(self, name))
 
+    @property
+    def n_ranks(self) -> int:
+        """How many processes carry out a fit together."""
+        return self.ranks
+
     def fit(self, features: Features, target: Target, part: FitSlice) -> Fit:
         """Fit on the rows of ``part``, which share the bins of all rows."""
+        settings = self._settings(target.n_classes, part, len(part.rows))
+        return self._fit(features, target, part, part.rows, settings)
+
+    def fit_rank(self, features: Features, target: Target, part: FitSlice, rank: RankOfFit) -> Fit:
+        """Fit as one of several processes: each adds up its own rows, all find the same trees."""
+        rank.open_port.close()  # LightGBM opens it itself
+        settings = self._settings(target.n_classes, part, rank.fewest) | {
+            "tree_learner": "data",
+            "pre_partition": True,
+            "machines": rank.machines,
+            "num_machines": self.ranks,
+            "local_listen_port": rank.open_port.port,
+            "time_out": CONNECT_MINUTES,
+        }
+        return self._fit(features, target, part, rank.positions, settings)
+
+    def _fit(
+        self,
+        features: Features,
+        target: Target,
+        part: FitSlice,
+        positions: Array,
+        settings: dict[str, Any],
+    ) -> Fit:
+        """Fit on the rows of ``part``, which have these positions in the Dataset."""
         data = features.dataset()
         with lightgbm_threads(part.n_jobs, part.interrupt):
-            model = FittedMart(self._boost(data, target, part), target.n_classes)
+            booster = self._boost(data, target, part, positions, settings)
+            model = FittedMart(booster, target.n_classes)
             vectors = model._predict(features.dense(part.predict_rows), part.n_jobs)
         return Fit(model, vectors.astype(np.float32))
 
-    def _boost(self, features: Any, target: Target, part: FitSlice) -> Any:
+    def _boost(
+        self,
+        features: Any,
+        target: Target,
+        part: FitSlice,
+        positions: Array,
+        settings: dict[str, Any],
+    ) -> Any:
         """Return a fitted Booster without what only training needs."""
         import lightgbm
 
         # It shares the bins of the whole Dataset, so that binning is not repeated per fold.
-        data = rows_of(features, part.rows, part.n_jobs)
+        data = rows_of(features, positions, part.n_jobs)
         data.set_label(target.values[part.rows])
         if part.weights is not None:
             data.set_weight(part.weights[part.rows])
-        booster = lightgbm.Booster(self._settings(target.n_classes, part), data)
+        booster = lightgbm.Booster(settings, data)
         for _ in range(self.n_estimators):
             part.interrupt()
             if booster.update():  # no tree can split any more
@@ -145,11 +188,11 @@ class Mart(Learner):
         # that is read from the text predicts the same, bit for bit.
         return lightgbm.Booster(model_str=trees_only(booster.model_to_string()))
 
-    def _settings(self, n_classes: int, part: FitSlice) -> dict[str, Any]:
-        """Return the parameters of LightGBM."""
+    def _settings(self, n_classes: int, part: FitSlice, n_rows: int) -> dict[str, Any]:
+        """Return the parameters of LightGBM for a process with ``n_rows`` training rows."""
         objective = {0: "regression", 2: "binary"}.get(n_classes, "multiclass")
         # A bag must not be empty: with very few rows, each tree sees all of them.
-        draws_rows = 1 <= self.subsample * len(part.rows) < len(part.rows)
+        draws_rows = 1 <= self.subsample * n_rows < n_rows
         return {
             **SETTINGS,
             "num_threads": part.n_jobs,

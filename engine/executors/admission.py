@@ -27,6 +27,8 @@ CACHE = "sylva"
 UNLIMITED = 1_000_000
 MEMORY = "-MB"
 """After the name of the resource of a run: the memory that nodes may use there."""
+RANKS = "SYLVA-RANKS"
+"""The resource of which a rank of a fit takes the only one: a worker has one rank at a time."""
 
 
 def prepare_token(folder: Path) -> str:
@@ -110,10 +112,9 @@ def make_plugin(check: WorkerCheck, topic: str, distributed: Any) -> Any:
 
                 memory = usable_memory()
                 # Marks, not limits: a coordinator keeps the first while its thread takes other
-                # tasks, and no task asks for the second, which others read.
-                await worker.set_resources(
-                    **{check.resource: UNLIMITED, check.resource + MEMORY: memory}
-                )
+                # tasks, and no task asks for the memory, which others read.
+                marks = {check.resource: UNLIMITED, check.resource + MEMORY: memory}
+                await worker.set_resources(**marks, **{RANKS: 1})
             report = {
                 "address": worker.address,
                 "threads": worker.state.nthreads,

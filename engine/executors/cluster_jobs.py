@@ -17,7 +17,7 @@ from typing import Any
 
 from engine.errors import SubtaskFailed
 from engine.executors import NodeTask, SubtaskRequest
-from engine.executors.admission import MEMORY
+from engine.executors.admission import MEMORY, RANKS
 from engine.executors.dask import connect, run_node
 
 PRIORITY = 0
@@ -44,6 +44,8 @@ class Submitted:
     worker: str = ""
     only: list[str] | None = None
     """The workers that may carry it out, None for all."""
+    is_rank: bool = False
+    """Whether it is one of several that need each other: it has one worker and one try."""
     future: Any = None
     """Of Dask, which drops a task that no future stands for."""
 
@@ -72,7 +74,8 @@ class ClusterJobs:
         """The same by the names of their Dask tasks."""
         self._looked = -LOOK_SECONDS
         self._closed = False
-        self._threads = 1
+        self._threads: dict[str, int] = {}
+        """The threads of the admitted workers, by address."""
 
     @property
     def n_jobs(self) -> int:
@@ -80,8 +83,12 @@ class ClusterJobs:
 
         A limit of the run counts, too.
         """
-        self._look_at_workers()
-        return min(self._threads, self._cluster.limit or self._threads)
+        threads = max(1, sum(self._look_at_workers().values()))
+        return min(threads, self._cluster.limit or threads)
+
+    def workers(self) -> list[str]:
+        """Return the addresses of the admitted workers."""
+        return list(self._look_at_workers())
 
     def _admitted(self) -> dict[str, dict[str, Any]]:
         """Return what the Dask scheduler knows of the admitted workers, by address."""
@@ -89,33 +96,65 @@ class ClusterJobs:
         own = self._cluster.resource
         return {name: each for name, each in workers.items() if each["resources"].get(own)}
 
-    def _look_at_workers(self) -> None:
-        """Ask the Dask scheduler for its workers, now and then."""
+    def _look_at_workers(self) -> dict[str, int]:
+        """Ask the Dask scheduler for the threads of its workers, now and then."""
         if self._clock() - self._looked < LOOK_SECONDS:
-            return
+            return self._threads
         self._looked = self._clock()
         with contextlib.suppress(Exception):  # the scheduler is out of reach for a moment
-            admitted = self._admitted()
-            self._threads = max(1, sum(each["nthreads"] for each in admitted.values()))
+            self._threads = {name: each["nthreads"] for name, each in self._admitted().items()}
             for submitted in list(self._submitted.values()):
-                # Dask would wait without end for workers that are gone.
-                if submitted.only and not set(submitted.only) & set(admitted):
-                    submitted.only, stranded = None, submitted.future
-                    self._submit(submitted)
-                    stranded.cancel()
+                self._release(submitted)
+        return self._threads
+
+    def _release(self, submitted: Submitted) -> None:
+        """Let all workers carry out a subtask if those that alone may do it are gone."""
+        # Dask would wait without end for them. A rank starts again together with the others.
+        if (
+            submitted.only
+            and not submitted.is_rank
+            and not set(submitted.only) & set(self._threads)
+        ):
+            submitted.only, stranded = None, submitted.future
+            self._submit(submitted)
+            stranded.cancel()
 
     def submit_job(self, key: str, request: dict[str, Any]) -> Future[str]:
         """Let a worker carry out a subtask; the future has the address of the worker.
 
         It fails with ``SubtaskFailed`` if no worker could.
         """
+        return self._submit_new(key, request)
+
+    def submit_rank(self, key: str, request: dict[str, Any], worker: str) -> Future[str]:
+        """Let one worker carry out a subtask, in one try; the worker has no other rank meanwhile.
+
+        The future is as that of ``submit_job``; it may never end if the worker is lost.
+        """
+        return self._submit_new(key, request, [worker])
+
+    def drop(self, key: str) -> None:
+        """End a subtask wherever it runs; its future does not end any more."""
+        submitted = self._submitted.pop(key, None)
+        if submitted is not None and submitted.future is not None:
+            # Without waiting: the scheduler may be out of reach. It drops what no client wants.
+            submitted.future.release()
+
+    def _submit_new(
+        self, key: str, request: dict[str, Any], only: list[str] | None = None
+    ) -> Future[str]:
+        """Submit a subtask and return the future of its outcome."""
         # A subtask is not a coordinator itself, and its own time is not limited.
         subtask = SubtaskRequest(key, request)
         task = replace(self._task, subtask=subtask, delegates=False, timeout=None)
-        submitted = Submitted(key, task)
+        submitted = Submitted(key, task, only=only, is_rank=only is not None)
         self._submitted[key] = submitted
         self.begin(submitted)
         return submitted.outcome
+
+    def has(self, submitted: Submitted) -> bool:
+        """Return whether a subtask has not ended and was not dropped."""
+        return self._submitted.get(submitted.key) is submitted
 
     def begin(self, submitted: Submitted) -> None:
         """Submit a subtask for the first time."""
@@ -147,10 +186,15 @@ class ClusterJobs:
             pure=False,
             retries=0,
             priority=PRIORITY,
-            resources={self._cluster.resource: 1},
+            resources=self._resources(submitted),
             workers=submitted.only,
         )
         submitted.future.add_done_callback(lambda done: self._ended(submitted, done))
+
+    def _resources(self, submitted: Submitted) -> dict[str, int]:
+        """Return what a subtask takes of its worker."""
+        own = {self._cluster.resource: 1}
+        return own | {RANKS: 1} if submitted.is_rank else own
 
     def _started(self, message: dict[str, Any]) -> None:
         """Note which worker carries out a subtask. Dask adds the address to its message."""
@@ -165,7 +209,7 @@ class ClusterJobs:
     def _ended(self, submitted: Submitted, done: Any) -> None:
         """Set the outcome of a subtask, or try it again; called in a thread of Dask's client."""
         self._of_task.pop(done.key, None)
-        if self._closed or done.key != submitted.future.key:
+        if self._closed or not self.has(submitted) or done.key != submitted.future.key:
             return
         try:
             event = done.result()
@@ -187,6 +231,8 @@ class ClusterJobs:
 
     def _try_again(self, submitted: Submitted, failure: dict[str, Any], worker: str) -> bool:
         """Submit a subtask once more if that may help, and return whether it may."""
+        if submitted.is_rank:
+            return False
         if failure["kind"] == "memory":
             submitted.only = self._larger_than(worker)
             if not submitted.only:

@@ -53,7 +53,8 @@ class StorageJobs(ClusterJobs):
                 files[f"{SUBTASK_FILES}/{name}"] = content.size, content.sha256
             subtask = replace(subtask, files=files)
             submitted.task = replace(submitted.task, subtask=subtask)
-            self._submit(submitted)
+            if self.has(submitted):
+                self._submit(submitted)
         except Exception as error:
             submitted.outcome.set_exception(error)
 

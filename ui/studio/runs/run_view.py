@@ -317,9 +317,11 @@ def worker_rows(state: RunState, named: Mapping[str, str]) -> list[dict[str, Any
     done: Counter[str] = Counter()
     for name, node in state.nodes.items():
         for path, subtask in node.subtasks.items():
-            done[subtask.worker] += subtask.state == "done"
-            if subtask.state == "running" and node.state == "running":
-                doing.setdefault(subtask.worker, []).append(" · ".join((named[name], *path)))
+            runs = subtask.state == "running" and node.state == "running"
+            for address in subtask.worker.split(", "):  # several do some fits together
+                done[address] += subtask.state == "done"
+                if runs:
+                    doing.setdefault(address, []).append(" · ".join((named[name], *path)))
     rows = []
     for address, worker in state.workers.items():
         rows.append(
