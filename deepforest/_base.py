@@ -20,6 +20,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
+from . import large_arrays
 from ._cascade import (
     CascadePass,
     ContributionPass,
@@ -280,7 +281,7 @@ class BaseCascade(TransformerMixin, TabularEstimator):  # type: ignore[misc]
         # Columns that were chosen by rows it is blind to would make their score too good.
         selected = self._select(data.only(rows.training))
         own = Features(
-            data.values[:, selected],
+            large_arrays.take(data.values, columns=selected),
             self.categorical_[selected],
             augment=self.augment,
             room=raw.room,

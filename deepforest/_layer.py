@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from . import large_arrays
 from ._features import Features, digest_of
 from ._fit import FitResult, PlannedFit, can_pack, carry_out, join, pack_fit, unpack_fit
 from ._fit_files import FitFiles
@@ -264,14 +265,15 @@ def gather(
     target: Target,
 ) -> LayerFit:
     """Return the layer of one cascade from its fits."""
-    models, vectors, seconds = [], [], []
-    for by_fold in fits:
+    models, seconds = [], []
+    vectors = large_arrays.empty((len(fits), len(target.values), target.n_outputs), np.float32)
+    for number, by_fold in enumerate(fits):
         done = [results[fit.key] for fit in by_fold]
         models.append([each.model for each in done])
         seconds.append(sum(each.seconds for each in done))
-        vectors.append(gather_vectors(plan, by_fold, done, target))
+        vectors[number] = gather_vectors(plan, by_fold, done, target)
     layer = Layer(models, features.n_features, features.vector_binner)
-    return LayerFit(layer, np.stack(vectors), seconds)
+    return LayerFit(layer, vectors, seconds)
 
 
 def gather_vectors(
@@ -283,7 +285,7 @@ def gather_vectors(
     """
     # Algorithm 1 of mdDF, line 5: a row's vector comes from the one model that did not see it.
     rows = plan.rows
-    vectors = np.zeros((len(target.values), target.n_outputs), np.float32)
+    vectors = large_arrays.zeros((len(target.values), target.n_outputs), np.float32)
     of_blind = []
     for number, (fit, result) in enumerate(zip(fits, results, strict=True)):
         left_out = rows.training
