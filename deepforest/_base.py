@@ -292,7 +292,8 @@ class BaseCascade(TransformerMixin, TabularEstimator):  # type: ignore[misc]
 
     def _resampled(self, data: TrainingData, seed: int, measure: Metric) -> Resampling:
         """Return the rows of each cascade."""
-        rows = np.arange(len(data.values))
+        # 32 bits: there are many lists of rows, each with a number for most rows of the table.
+        rows = np.arange(len(data.values), dtype=np.int32)
         n_folds = max(2, min(self.cv, len(rows)))
         if data.groups is not None and len(np.unique(data.groups)) < 2:
             raise ValueError("groups has a single value; give at least 2, or leave it out")
