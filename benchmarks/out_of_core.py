@@ -7,7 +7,7 @@ everything stays in memory. For each node it prints the CPU seconds of its proce
 memory that counts for the limit (anonymous memory; files mapped into memory do not count), and
 whether the models of both runs have the same bytes.
 
-The folder of the workspace, by default a temporary one, needs about 25 GB for 5 million rows.
+The workspace is a temporary folder, or ``--folder``; it needs about 25 GB for 5 million rows.
 """
 
 from __future__ import annotations

@@ -23,6 +23,8 @@ PR_SET_NAME = 15
 M_TRIM_THRESHOLD = -1
 M_MMAP_THRESHOLD = -3
 LARGE_BLOCK = 1 << 20
+LOW_LIMIT = 8_000
+"""Megabytes below which memory that was freed is worth more than the time to get it again."""
 MEMORY_SHARE = 0.9
 """Share of the machine's memory that one node may use, unless a limit is set."""
 
@@ -117,7 +119,8 @@ def limit_memory(megabytes: int) -> None:
     # A forked process shares the memory that it has with its parent: it must not count.
     limit = _allocated_bytes() + megabytes * 1_000_000
     resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
-    return_freed_memory()
+    if megabytes < LOW_LIMIT:
+        return_freed_memory()
     # If the whole machine runs out of memory, the kernel should kill this process, not the studio.
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")

@@ -509,7 +509,8 @@ def _open_parquet(path: SourceFile) -> BlockFile:
 
     schema, rows = file.schema_arrow, file.metadata.num_rows
     names = _schema_names(path, "Parquet", schema)
-    return BlockFile(path, names, rows, read, **_sizes(schema, rows))
+    size = rows * row_bytes(schema)
+    return BlockFile(path, names, rows, read, size=size, rows_at_once=_rows_at_once(schema))
 
 
 def _open_folder(path: SourceFile) -> BlockFile:
@@ -522,13 +523,13 @@ def _open_folder(path: SourceFile) -> BlockFile:
 
     schema, rows = dataset.schema, dataset.count_rows()
     names = _schema_names(path, "Parquet", schema)
-    return BlockFile(path, names, rows, read, **_sizes(schema, rows))
+    size = rows * row_bytes(schema)
+    return BlockFile(path, names, rows, read, size=size, rows_at_once=_rows_at_once(schema))
 
 
-def _sizes(schema: pa.Schema, rows: int) -> dict[str, int]:
-    """Return about how many bytes a table takes, and how many of its rows are read at once."""
-    at_once = min(MOST_ROWS, block_rows(schema))
-    return {"size": rows * row_bytes(schema), "rows_at_once": at_once}
+def _rows_at_once(schema: pa.Schema) -> int:
+    """Return how many rows of a whole file are read at once."""
+    return min(MOST_ROWS, block_rows(schema))
 
 
 def _open_excel(path: SourceFile, file_format: FileFormat) -> BlockFile:

@@ -29,13 +29,13 @@ from tests.expect import refused
 
 from .conftest import MODELS
 
-ROWS = 3_000
+ROWS = 1_500
 
 
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scratch, "BLOCK_BYTES", 1 << 15)
-    monkeypatch.setattr(large_arrays, "BLOCK_BYTES", 1 << 12)
+    monkeypatch.setattr(large_arrays, "BLOCK_BYTES", 1 << 14)
     monkeypatch.setattr(encoder, "ROWS_AT_ONCE", 100)
 
 
@@ -71,7 +71,7 @@ def rows(count: int, seed: int) -> pa.Table:
 
 
 def write(workspace: Path, form: str) -> str:
-    """Write 3,000 rows in three parts, each with its own categories; return the source."""
+    """Write the rows in three parts, each with its own categories; return the source."""
     data = workspace / "data"
     parts = [rows(ROWS // 3, seed) for seed in range(3)]
     if form == "folder":
@@ -81,7 +81,7 @@ def write(workspace: Path, form: str) -> str:
         return "folder"
     whole = pa.concat_tables(parts)
     if form == "parquet":
-        pq.write_table(whole, data / "rows.parquet", row_group_size=700)
+        pq.write_table(whole, data / "rows.parquet", row_group_size=400)
         return "rows.parquet"
     with pa.ipc.new_stream(str(data / "rows.arrow"), whole.schema) as writer:
         writer.write_table(whole)
@@ -166,7 +166,7 @@ def test_rows_of_a_large_table_are_chosen_like_those_of_a_small_one(
 
 
 CASCADES: dict[str, dict[str, Any]] = {
-    "preset": {"preset": "mart_cascade", "max_layers": 2, "patience": 2, "folds": 3},
+    "boosting": {"learners": [{"kind": "mart", "count": 2, "trees": 5}], "folds": 3},
     "out of bag": {"class_vectors": "oob", "select_features": 4},
     "per layer": {"resampling": "per_layer", "class_weights": "balanced"},
     "stack": {"preset": "mddf_st"},
@@ -175,10 +175,8 @@ CASCADES: dict[str, dict[str, Any]] = {
 
 
 def layers(name: str) -> dict[str, Any]:
-    changes = CASCADES[name]
-    if name == "preset":
-        return changes
-    return MODELS["deep-forest"][1] | changes
+    """Return the settings of a small cascade."""
+    return MODELS["deep-forest"][1] | CASCADES[name]
 
 
 def train(ctx: NodeContext, node: NodeType, params: dict[str, Any], table: Table) -> Any:
@@ -220,7 +218,8 @@ def test_the_matrix_of_a_large_table_is_mapped(large: NodeContext) -> None:
     table = load(large, write(large.files.workspace, "parquet"))
     with large_arrays.large_arrays_in(large.checkpoint, large.large):
         found = prepare(table, deep_forest.KIND.encoding, scratch=large.scratch)
-    assert isinstance(found.matrix.base, mmap.mmap)
+    memory: Any = found.matrix.base
+    assert isinstance(memory, mmap.mmap)
     np.testing.assert_array_equal(found.matrix, prepare(table, deep_forest.KIND.encoding).matrix)
 
 
