@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from engine.errors import BadInput, Cancelled
-from engine.scratch import Scratch
+from engine.scratch import ScratchFolder
 from engine.text import shortened
 from engine.workspace import Files
 
@@ -249,9 +249,9 @@ class NodeContext:
         return np.random.default_rng(int(self.key[:16], 16) if seed is None else seed)
 
     @property
-    def scratch(self) -> Scratch:
+    def scratch(self) -> ScratchFolder:
         """Hold tables that are large for the memory limit of the node."""
-        return Scratch(self.checkpoint, self.large)
+        return ScratchFolder(self.checkpoint, self.large)
 
     @cached_property
     def executor(self) -> ThreadPoolExecutor:

@@ -4,7 +4,7 @@ A node may be given a table that is larger than its memory limit. The table of a
 already. What the node makes of it goes into a file of its checkpoint folder, by blocks, if it is
 large. Mapped files do not count for the limit: the system takes their memory back when it is short.
 
-- ``Scratch``     where large data go, and what is large; ``IN_MEMORY``: no data are
+- ``ScratchFolder``     where large data go, and what is large; ``IN_MEMORY``: no data are
 - ``block_rows``  how many rows of a table are in a block
 """
 
@@ -53,7 +53,7 @@ def blocks(data: pa.Table) -> Iterator[pa.Table]:
 
 
 @dataclass(frozen=True)
-class Scratch:
+class ScratchFolder:
     """Hold tables of at least ``least`` bytes in files of a folder, and others in memory.
 
     The files have no name: their space is free again when the table is, also if the process is
@@ -111,5 +111,5 @@ class Scratch:
         return self.stored(parts)
 
 
-IN_MEMORY = Scratch()
+IN_MEMORY = ScratchFolder()
 """Holds everything in memory."""

@@ -11,7 +11,7 @@ from pydantic import Field
 from engine.errors import BadInput
 from engine.export_python import Snippet, Variables, changed_params, statement
 from engine.node_types import Columns, NodeContext, NodeParams, NodeType, Port, form_hint
-from engine.scratch import IN_MEMORY, Scratch
+from engine.scratch import IN_MEMORY, ScratchFolder
 from engine.values import Table, kind_of
 from nodes.data.columns import require_column, task_of
 from nodes.data.row_groups import group_codes
@@ -308,7 +308,7 @@ def _fill(groups: np.ndarray, wanted: np.ndarray, most: int) -> tuple[list[int],
     return chosen, missing
 
 
-def _part(table: Table, mask: np.ndarray, scratch: Scratch = IN_MEMORY) -> Table:
+def _part(table: Table, mask: np.ndarray, scratch: ScratchFolder = IN_MEMORY) -> Table:
     """Return the rows that the mask selects."""
     return table.with_data(scratch.filter(table.data, mask))
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from engine.errors import BadInput
 from engine.node_types import Column, Columns, Kind, Role
-from engine.scratch import IN_MEMORY, Scratch
+from engine.scratch import IN_MEMORY, ScratchFolder
 from engine.text import counted, listed, suggest
 from engine.values import Table, kind_of
 
@@ -92,7 +92,7 @@ def check_learnable(inputs: Mapping[str, Columns | None], params: Any) -> dict[s
 
 
 def drop_missing_target(
-    data: pa.Table, target: str, missing_target: str, scratch: Scratch = IN_MEMORY
+    data: pa.Table, target: str, missing_target: str, scratch: ScratchFolder = IN_MEMORY
 ) -> pa.Table:
     """Return the rows that have a class.
 

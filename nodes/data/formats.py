@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import BadInput
-from engine.scratch import IN_MEMORY, Scratch, block_rows, row_bytes
+from engine.scratch import IN_MEMORY, ScratchFolder, block_rows, row_bytes
 from engine.text import listed
 from nodes.data import excel, parquet_folders
 from nodes.data.csv_reader import BLOCK, CsvFile, TextFile
@@ -184,7 +184,7 @@ def read(
     file_format: FileFormat,
     as_text: Collection[str],
     max_columns: int,
-    scratch: Scratch = IN_MEMORY,
+    scratch: ScratchFolder = IN_MEMORY,
 ) -> pa.Table:
     """Return the whole table of a file.
 

@@ -23,7 +23,7 @@ from engine import sandbox
 from engine.atomic import FileVersion
 from engine.errors import BadInput
 from engine.node_types import Columns, Kind, Role
-from engine.scratch import IN_MEMORY, Scratch
+from engine.scratch import IN_MEMORY, ScratchFolder
 from engine.text import listed
 from engine.values import Table, kind_of
 from engine.workspace import Files
@@ -69,7 +69,7 @@ def load(
     params: LoadDataParams,
     files: Files,
     progress: Progress = lambda fraction, text: None,
-    scratch: Scratch = IN_MEMORY,
+    scratch: ScratchFolder = IN_MEMORY,
 ) -> Table:
     """Return the table that the settings describe.
 
@@ -97,7 +97,7 @@ def location_of(params: LoadDataParams, files: Files) -> Location:
     return locate(params.source, files)
 
 
-def _read_all(where: Location, params: LoadDataParams, scratch: Scratch) -> pa.Table:
+def _read_all(where: Location, params: LoadDataParams, scratch: ScratchFolder) -> pa.Table:
     """Return the whole table of a file, a folder or a query."""
     import pyarrow as pa
 
@@ -197,7 +197,9 @@ def _target_names(columns: Columns) -> list[str]:
     return [column.name for column in columns if column.role == "target"]
 
 
-def _with_types(data: pa.Table, params: LoadDataParams, scratch: Scratch = IN_MEMORY) -> pa.Table:
+def _with_types(
+    data: pa.Table, params: LoadDataParams, scratch: ScratchFolder = IN_MEMORY
+) -> pa.Table:
     """Return the columns in their types, without those that hold no value.
 
     The target and ignored columns stay even if they are empty: other checks explain that better.
@@ -286,7 +288,7 @@ def make_table(
     data: pa.Table,
     names: Collection[str],
     params: LoadDataParams,
-    scratch: Scratch = IN_MEMORY,
+    scratch: ScratchFolder = IN_MEMORY,
 ) -> Table:
     """Return the table with its target and roles.
 

@@ -32,7 +32,7 @@ from engine.node_types import (
     SubtaskFunction,
     form_hint,
 )
-from engine.scratch import IN_MEMORY, Scratch
+from engine.scratch import IN_MEMORY, ScratchFolder
 from engine.text import listed
 from engine.values import Table, kind_of
 from nodes.data.columns import HOW_TO_TARGET, Task, check_learnable, check_numbers, task_of
@@ -351,7 +351,7 @@ def prepare(
     folds_by: str = "rows",
     validation: Table | None = None,
     log: Callable[[str], None] = lambda text: None,
-    scratch: Scratch = IN_MEMORY,
+    scratch: ScratchFolder = IN_MEMORY,
 ) -> TrainingRows:
     """Check, encode and weight a table; rows without a target are left out.
 
@@ -484,7 +484,7 @@ def training_script(
 
 
 def labelled(
-    table: Table, log: Callable[[str], None], scratch: Scratch = IN_MEMORY
+    table: Table, log: Callable[[str], None], scratch: ScratchFolder = IN_MEMORY
 ) -> tuple[Table, np.ndarray, list[str]]:
     """Return the rows whose target is known, their class numbers and the names of the classes.
 
@@ -526,7 +526,7 @@ def check_rounded(y: np.ndarray, target: str, title: str) -> None:
 
 
 def _with_class(
-    table: Table, y: np.ndarray, log: Callable[[str], None], scratch: Scratch = IN_MEMORY
+    table: Table, y: np.ndarray, log: Callable[[str], None], scratch: ScratchFolder = IN_MEMORY
 ) -> tuple[Table, np.ndarray]:
     """Return the rows that have a class, and their class numbers."""
     from nodes.models.encoder import MISSING
@@ -535,7 +535,7 @@ def _with_class(
 
 
 def with_numbers(
-    table: Table, log: Callable[[str], None], scratch: Scratch = IN_MEMORY
+    table: Table, log: Callable[[str], None], scratch: ScratchFolder = IN_MEMORY
 ) -> tuple[Table, np.ndarray]:
     """Return the rows whose target is a finite number, and these numbers."""
     import numpy as np
@@ -547,7 +547,11 @@ def with_numbers(
 
 
 def _known(
-    table: Table, y: np.ndarray, known: np.ndarray, log: Callable[[str], None], scratch: Scratch
+    table: Table,
+    y: np.ndarray,
+    known: np.ndarray,
+    log: Callable[[str], None],
+    scratch: ScratchFolder,
 ) -> tuple[Table, np.ndarray]:
     """Return the rows whose target is known, and their targets."""
     if known.all():

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from engine import scratch
-from engine.scratch import IN_MEMORY, Scratch
+from engine.scratch import IN_MEMORY, ScratchFolder
 from engine.values import Table
 
 
@@ -36,7 +36,7 @@ def rows(count: int, seed: int = 0) -> pa.Table:
 
 def test_a_stored_table_is_the_same_and_takes_no_memory(tmp_path: Path) -> None:
     before = pa.total_allocated_bytes()
-    stored = Scratch(tmp_path, 0).stored(rows(2_000, seed) for seed in range(3))
+    stored = ScratchFolder(tmp_path, 0).stored(rows(2_000, seed) for seed in range(3))
     assert pa.total_allocated_bytes() - before < 10_000
     wanted = pa.concat_tables(rows(2_000, seed) for seed in range(3))
     assert stored.unify_dictionaries().equals(wanted.unify_dictionaries())
@@ -45,7 +45,7 @@ def test_a_stored_table_is_the_same_and_takes_no_memory(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("count", [0, 1, 5_000])
 def test_filtered_rows_are_the_same(tmp_path: Path, count: int) -> None:
-    data, large = rows(count), Scratch(tmp_path, 0)
+    data, large = rows(count), ScratchFolder(tmp_path, 0)
     for mask in (np.zeros(count, bool), np.ones(count, bool), np.arange(count) % 3 == 1):
         assert large.filter(data, mask).equals(IN_MEMORY.filter(data, mask))
         assert IN_MEMORY.filter(data, mask).equals(data.filter(pa.array(mask)))
@@ -53,8 +53,8 @@ def test_filtered_rows_are_the_same(tmp_path: Path, count: int) -> None:
 
 def test_only_large_columns_are_stored(tmp_path: Path) -> None:
     column = rows(100).column("number")
-    assert Scratch(tmp_path, column.nbytes + 1).column(column) is column
-    stored = Scratch(tmp_path, column.nbytes).column(column)
+    assert ScratchFolder(tmp_path, column.nbytes + 1).column(column) is column
+    stored = ScratchFolder(tmp_path, column.nbytes).column(column)
     assert stored is not column
     assert stored.equals(column)
 
