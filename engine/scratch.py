@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
-BLOCK_BYTES = 64 << 20
+BLOCK_BYTES = 32 << 20
 TEXT_BYTES = 16
 """Bytes that a value of no fixed size counts as."""
 
