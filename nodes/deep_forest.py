@@ -6,6 +6,7 @@ turns the events of a fit into what the run page shows.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import dataclass, field
@@ -189,7 +190,8 @@ class DeepForestParams(NodeParams):
     preset: Preset = Field(
         "default",
         title="Preset",
-        description="Settings to start from. Each setting below can be changed.",
+        description="Settings to start from. Each setting below can be changed. docs/why.md says "
+        "on which tables a deep forest pays, and on which it does not.",
         json_schema_extra=form_hint(words=PRESET_TITLES),
     )
     learners: list[LearnerParams] = Field(
@@ -510,6 +512,7 @@ def fit(ctx: NodeContext, rows: TrainingRows, cascade: Any) -> None:
     from deepforest import FitCancelled
     from deepforest.records import depth_sentence
 
+    _check_scanned_columns(rows, cascade)
     _compile_kernels_for(ctx, rows, cascade)
     cascade.set_params(categorical_features=rows.categorical, n_jobs=ctx.threads)
     if rows.classes:
@@ -535,6 +538,21 @@ def fit(ctx: NodeContext, rows: TrainingRows, cascade: Any) -> None:
         # It raises Cancelled. The line after it is for a cancel that is not the run's.
         ctx.check_cancelled()
         raise
+
+
+def _check_scanned_columns(rows: TrainingRows, cascade: Any) -> None:
+    """Raise ``BadInput`` if a column of a scan has no values: the others are not the whole row."""
+    scan = getattr(cascade, "scan", None)
+    if scan is None:
+        return
+    n_columns, n_used = math.prod(scan["shape"]), rows.matrix.shape[1]
+    if n_used != n_columns:
+        raise BadInput(
+            f"a scan needs all {n_columns} columns, and {n_columns - n_used} of them have no "
+            "values in the training rows; the log names them. Fill them with Fill missing values, "
+            "or leave the Shape of a row empty",
+            field="scan_shape",
+        )
 
 
 def run_subtask(

@@ -1,4 +1,6 @@
-"""Measure the papers' tables and write ``docs/results.md``: ``python -m benchmarks.papers``.
+"""Measure the papers' tables: ``python -m benchmarks.papers``.
+
+It writes ``docs/results.md``, and ``docs/why.md`` from the same results.
 
 Every job is measured once: the same command continues where it was stopped. A job whose method or
 data set is not here is left out with the reason.
@@ -18,6 +20,7 @@ from .data import missing
 from .page import PAGE, write_page
 from .results import FOLDER, Measured, Result, read_committed, same_job, write_committed
 from .tables import TABLES, DataSet, Job, Method, jobs_of
+from .why import WHY, write_why
 
 
 def all_jobs(names: Iterable[str]) -> list[tuple[DataSet, Method, Job]]:
@@ -71,14 +74,14 @@ def collect(measured: Measured) -> list[Result]:
 
 
 def main() -> None:
-    """Measure tables, then write the page."""
+    """Measure tables, then write the pages."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.papers",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("tables", nargs="*", metavar="table", help=f"{', '.join(TABLES)} (all)")
-    parser.add_argument("--page", action="store_true", help="write the page, measure nothing")
+    parser.add_argument("--page", action="store_true", help="write the pages, measure nothing")
     parser.add_argument("--folder", type=Path, default=FOLDER, help=f"of the results ({FOLDER})")
     arguments = parser.parse_args()
     unknown = set(arguments.tables) - TABLES.keys()
@@ -93,7 +96,8 @@ def main() -> None:
     results = collect(measured)
     write_committed(results)
     write_page(results)
-    print(f"{len(results)} results are in {PAGE}")
+    write_why(results)
+    print(f"{len(results)} results are in {PAGE} and {WHY}")
     if failed:
         raise SystemExit(f"{failed} jobs failed; the same command tries them again")
 

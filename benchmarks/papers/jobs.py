@@ -53,7 +53,17 @@ def measure(job: dict[str, Any]) -> dict[str, Any]:
         "rows": rows,
         "columns": parts.train.x.shape[1],
         "chosen": chosen,
+        **_by_layer(model, parts, job["scores"]),
     }
+
+
+def _by_layer(model: Any, parts: Parts, scores: str) -> dict[str, Any]:
+    """Return the accuracy on test rows after each layer of a cascade that was kept."""
+    if scores != "accuracy" or not hasattr(model, "staged_predict_proba"):
+        return {}
+    stages = model.staged_predict_proba(parts.test.x)
+    right = [model.classes_[stage.argmax(axis=1)] == parts.test.y for stage in stages]
+    return {"by_layer": {"accuracy": [round(100 * float(each.mean()), 4) for each in right]}}
 
 
 def accuracy_scores(model: Any, parts: Parts) -> dict[str, float]:

@@ -108,8 +108,10 @@ def make_cascade(name: str, seed: int, changes: Mapping[str, Any]) -> Any:
 
 
 def cascade_facts(model: Any) -> dict[str, Any]:
-    """Return depth and chosen settings of a cascade, and margins or rows of each layer."""
+    """Return depth and chosen settings of a cascade, and score, margins or rows of each layer."""
     facts: dict[str, Any] = {"layers": model.n_layers_}
+    facts["metric"] = model.layer_records_[0].metric
+    facts["layer_score"] = [round(float(each.score), 5) for each in model.layer_records_]
     for name in ("gamma", "mu", "depth_step"):
         if hasattr(model, f"{name}_"):
             facts[name] = getattr(model, f"{name}_")
@@ -118,7 +120,21 @@ def cascade_facts(model: Any) -> dict[str, Any]:
         facts["margin_ratio"] = [round(float(record.margins.ratio), 4) for record in records]
     if hasattr(model, "error_share"):
         facts["rows_in"] = [record.rows_in for record in records]
+    facts["nodes_per_tree"] = [nodes_per_tree(layer.models) for layer in model.cascades_[0].layers]
     return facts
+
+
+def nodes_per_tree(models: Iterable[Iterable[Any]]) -> list[float]:
+    """Return the mean number of nodes of a tree of each learner of a layer that is a forest."""
+    from deepforest.learners.forests import FittedForest
+
+    found = []
+    for by_fold in models:
+        forests = [model.forest for model in by_fold if isinstance(model, FittedForest)]
+        if forests:
+            n_trees = sum(forest.n_trees for forest in forests)
+            found.append(round(sum(len(forest.nodes) for forest in forests) / n_trees, 1))
+    return found
 
 
 def polynomial_svm(parts: Parts, seed: int) -> Fitted:

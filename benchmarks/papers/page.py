@@ -8,13 +8,29 @@ from __future__ import annotations
 
 import math
 import statistics
-import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 from .._figures import ROOT, write_whole
+from .cells import (
+    ResultIndex,
+    cost_lines,
+    cpu_cell,
+    cpu_ratio,
+    differences,
+    markdown,
+    mean,
+    mean_sd,
+    megabytes_cell,
+    plain_cell,
+    points_cell,
+    ratio_cell,
+    remarks,
+    rows_and_seeds,
+    rows_by_layer,
+    wrapped,
+)
 from .data import PAPER_FRAUD_SHARE, PAYMENTS
 from .results import Result
 from .tables import (
@@ -30,51 +46,12 @@ from .tables import (
     TABLES,
     WAYS,
     DataSet,
-    Table,
 )
 
 PAGE = ROOT / "docs" / "results.md"
-NOT_RUN = "not run"
 SAVING_GOAL = 3.0
 ACCURACY_LOSS = 0.3
 PAPER_TEST_ROWS, PAPER_TEST_FRAUDS = 52_489_529, 66_221
-
-
-class ResultIndex:
-    """The results of all tables, by table, data set and method."""
-
-    def __init__(self, results: Iterable[Result]) -> None:
-        self._by_key: dict[tuple[str, str, str], list[Result]] = {}
-        for result in results:
-            job = result["job"]
-            key = (job["table"], job["set"], job["method"])
-            self._by_key.setdefault(key, []).append(result)
-
-    def of(self, table: Table, data: DataSet, method: str) -> list[Result]:
-        """Return the results of all seeds, in their order; none if it was not run."""
-        found = self._by_key.get((table.name, data.title, method), [])
-        return sorted(found, key=lambda result: result["job"]["seed"])
-
-    def scores(
-        self, table: Table, data: DataSet, method: str, score: str = "accuracy"
-    ) -> list[float]:
-        """Return one score of all seeds."""
-        return [result["scores"][score] for result in self.of(table, data, method)]
-
-    def any_of(self, table: Table, data: DataSet) -> list[Result]:
-        """Return the results of the method of a data set that has most seeds."""
-        found = [self.of(table, data, method.name) for method in table.methods_of(data)]
-        return max(found, key=len)
-
-    def all_of(self, table: Table) -> list[Result]:
-        """Return all results of a table."""
-        keys = [key for key in self._by_key if key[0] == table.name]
-        return [result for key in keys for result in self._by_key[key]]
-
-    def sources(self) -> list[str]:
-        """Return the hashes of the library's sources that were measured."""
-        found = (result["sources"] for each in self._by_key.values() for result in each)
-        return sorted(set(found))
 
 
 def write_page(results: Iterable[Result], file: Path = PAGE) -> None:
@@ -118,7 +95,7 @@ it was. The data sets are read from `$SYLVA_DATA`, else from `../shared/data`. A
   is the peak of the process during the fit, libraries (about 300 MB) and data included.
 - Peers: {" and ".join(versions)}. Tree methods see categories as codes;
   MLP, logistic regression and SVM see them one-hot, and numbers standardised.
-{_wrapped("- " + _total_cost(found))}"""
+{wrapped("- " + _total_cost(found))}"""
 
 
 def _total_cost(found: ResultIndex) -> str:
@@ -139,12 +116,12 @@ def _mddf_section(found: ResultIndex) -> str:
     methods = [method.name for method in MDDF.methods]
     accuracy = []
     for data in MDDF.sets:
-        ours = [_mean_sd(found.scores(MDDF, data, method)) for method in methods]
-        paper = [_plain(data.paper.get(method)) for method in methods]
-        accuracy.append([f"{data.title}, {_rows_and_seeds(found, MDDF, data)}", "ours", *ours])
+        ours = [mean_sd(found.scores(MDDF, data, method)) for method in methods]
+        paper = [plain_cell(data.paper.get(method)) for method in methods]
+        accuracy.append([f"{data.title}, {rows_and_seeds(found, MDDF, data)}", "ours", *ours])
         accuracy.append(["", "paper", *paper])
     for name, figures in MDDF_NOT_HERE.items():
-        paper = [_plain(figures.get(method)) for method in methods]
+        paper = [plain_cell(figures.get(method)) for method in methods]
         accuracy.append([f"{name}: not here", "paper", *paper])
     return f"""## mdDF (Lyu, Yang and Zhou, NeurIPS 2019, table 1)
 
@@ -153,13 +130,13 @@ predictions. The paper's boosting is XGBoost, ours LightGBM. Our cascades choose
 that no layer has seen; "per layer" is the paper's way instead: new folds in every layer. `default`
 is the library's default cascade, which the paper does not have.
 
-{_markdown(["data, rows, seeds", "", *methods], accuracy)}
+{markdown(["data, rows, seeds", "", *methods], accuracy)}
 
 {_mddf_summary(found)}
 
 CPU seconds and memory of a fit:
 
-{_markdown(["data", "", *methods], _cost_lines(found, MDDF, methods))}
+{markdown(["data", "", *methods], cost_lines(found, MDDF, methods))}
 
 Settings. MLP: the paper's five architectures, the best on a fifth of the training rows, then fitted
 on all of them; Adam with early stopping instead of Adadelta. RF: 2,000 trees, as in the paper, else
@@ -168,14 +145,14 @@ rows, then fitted on all of them; the paper has 2,000 trees of XGBoost. gcForest
 100 trees, 5 folds, as in the paper. mdDF and its variants: the presets; γ, μ and the depth step
 are chosen among the paper's values by trials on training rows.
 
-{_remarks(MDDF)}"""
+{remarks(MDDF)}"""
 
 
 def _mddf_summary(found: ResultIndex) -> str:
     """Return how mdDF compares with the paper and with boosting, data set by data set."""
     lines: list[str] = []
     for data in MDDF.sets:
-        lines += map(_wrapped, _mddf_comparison(found, data))
+        lines += map(wrapped, _mddf_comparison(found, data))
     return "\n".join(lines) or "mdDF was not run."
 
 
@@ -205,13 +182,13 @@ def _rcf_section(found: ResultIndex) -> str:
     methods = [method.name for method in RCF.methods]
     lines = []
     for data in RCF.sets:
-        line = [f"{data.title}, {_rows_and_seeds(found, RCF, data)}"]
+        line = [f"{data.title}, {rows_and_seeds(found, RCF, data)}"]
         for method in methods:
             if method in data.paper:
                 line.append(f"{data.paper[method]:g} ± {data.paper_sd[method]:g}")
-            line.append(_mean_sd(_errors(found, data, method)))
+            line.append(mean_sd(rcf_errors(found, data, method)))
         line.append(f"{data.paper['RCF'] - data.paper['RF']:+.2f}")
-        line.append(_mean_sd(_rcf_less_rf(found, data), signed=True))
+        line.append(mean_sd(rcf_less_rf(found, data), signed=True))
         lines.append(line)
     head = ["data, rows, seeds"]
     for method in methods:
@@ -227,13 +204,13 @@ Here: 60, 20 and 20 %. The paper's random forest is much worse on iris and austr
 RCF − RF (ours: the difference of each split) is beside the levels. The column of one polynomial
 SVM, without trees, is not in the paper.
 
-{_markdown(head, lines)}
+{markdown(head, lines)}
 
-{_wrapped(_rcf_summary(found))}
+{wrapped(_rcf_summary(found))}
 
 CPU seconds and memory of a fit:
 
-{_markdown(["data", "", *methods], _cost_lines(found, RCF, methods))}
+{markdown(["data", "", *methods], cost_lines(found, RCF, methods))}
 
 Settings, each chosen by the error on the validation rows of the split; the model is not fitted
 again on them. RF: scikit-learn's, 500 trees; columns per split from 1, √F/2, √F, 2√F, F. RCF and
@@ -247,12 +224,12 @@ def _rcf_summary(found: ResultIndex) -> str:
     run = [data for data in RCF.sets if found.of(RCF, data, "RCF")]
     if not run:
         return "RCF was not run."
-    errors = {data.title: statistics.mean(_errors(found, data, "RCF")) for data in run}
+    errors = {data.title: statistics.mean(rcf_errors(found, data, "RCF")) for data in run}
     as_paper = [
         data for data in run if errors[data.title] <= data.paper["RCF"] + data.paper_sd["RCF"]
     ]
-    below = [data for data in run if statistics.mean(_rcf_less_rf(found, data)) <= 0]
-    svm = [data for data in run if _mean(_errors(found, data, "one SVM")) <= errors[data.title]]
+    below = [data for data in run if statistics.mean(rcf_less_rf(found, data)) <= 0]
+    svm = [data for data in run if mean(rcf_errors(found, data, "one SVM")) <= errors[data.title]]
     return (
         f"RCF's error is at most the paper's plus its standard deviation on {len(as_paper)} of "
         f"{len(run)} data sets, and at most that of RF on {len(below)}. One SVM is at least as "
@@ -260,13 +237,13 @@ def _rcf_summary(found: ResultIndex) -> str:
     )
 
 
-def _errors(found: ResultIndex, data: DataSet, method: str) -> list[float]:
+def rcf_errors(found: ResultIndex, data: DataSet, method: str) -> list[float]:
     return [100 - accuracy for accuracy in found.scores(RCF, data, method)]
 
 
-def _rcf_less_rf(found: ResultIndex, data: DataSet) -> list[float]:
+def rcf_less_rf(found: ResultIndex, data: DataSet) -> list[float]:
     """Return the difference of the errors of each split that both methods have."""
-    return _differences(found.of(RCF, data, "RF"), found.of(RCF, data, "RCF"))
+    return differences(found.of(RCF, data, "RF"), found.of(RCF, data, "RCF"))
 
 
 def _screening_section(found: ResultIndex) -> str:
@@ -274,20 +251,20 @@ def _screening_section(found: ResultIndex) -> str:
     for data in SCREENING.sets:
         for method in SCREENING.methods_of(data):
             own = found.of(SCREENING, data, method.name)
-            peer = found.of(SCREENING, data, _without_screening(method.name))
-            papers_peer = found.of(SCREENING, data, _papers_gcforest(method.name))
+            peer = found.of(SCREENING, data, without_screening(method.name))
+            papers_peer = found.of(SCREENING, data, papers_gcforest(method.name))
             lines.append(
                 [
-                    f"{data.title}, {_rows_and_seeds(found, SCREENING, data)}",
+                    f"{data.title}, {rows_and_seeds(found, SCREENING, data)}",
                     method.name,
-                    _mean_sd(found.scores(SCREENING, data, method.name)),
-                    _cpu(own),
-                    _megabytes(own),
-                    _ratio(own, peer),
-                    _points(own, peer),
-                    _ratio(own, papers_peer),
-                    _points(own, papers_peer),
-                    _rows_by_layer(own),
+                    mean_sd(found.scores(SCREENING, data, method.name)),
+                    cpu_cell(own),
+                    megabytes_cell(own),
+                    ratio_cell(own, peer),
+                    points_cell(own, peer),
+                    ratio_cell(own, papers_peer),
+                    points_cell(own, papers_peer),
+                    rows_by_layer(own),
                 ]
             )
     head = ["data, rows, seeds", "method", "accuracy, %", "CPU, s", "memory, MB"]
@@ -303,17 +280,17 @@ has 500 trees or, with scanning, all windows of three sizes. Both see all rows i
 at an equal start screening can save at most a factor of the number of layers that gcForest grows,
 and it grows one layer more than it keeps.
 
-{_markdown(head, lines)}
+{markdown(head, lines)}
 
-{_wrapped(_screening_summary(found))}
+{wrapped(_screening_summary(found))}
 
 Settings, as in the paper: without scanning 1 + 1 forests, 3 folds, w = 20, 50 or 100 trees in the
 first layer, gcForest also with 500; a = 1/10 or 1/3 by the accuracy of the first layer. With
 scanning 4 + 4 forests of 100 trees, 3 folds, a = 1/20; small windows are a sixteenth of the pixels,
 and growth is that of "per layer". "Per layer" is the papers' way: new folds in
 every layer, growth by accuracy; "nested" scores layers on rows that none of them has seen. Later
-layers of gcForest-CS have at most half as many trees more than the first (`tree_growth=0.5`). The
-paper's rule, trees in proportion to the rows that left, would use up what screening saves."""
+layers of gcForest-CS have at most half as many trees more than the first (`tree_growth=0.5`), with
+"no more trees" as many, and with "the paper's trees" so many that trees times rows stay equal."""
 
 
 def _screening_summary(found: ResultIndex) -> str:
@@ -339,26 +316,26 @@ def _savings(found: ResultIndex, data: DataSet) -> Iterator[tuple[str, float]]:
     """Yield the CPU ratio of each method with screening that loses little accuracy."""
     for method in SCREENING.methods_of(data):
         own = found.of(SCREENING, data, method.name)
-        peer = found.of(SCREENING, data, _without_screening(method.name))
-        if own and peer and _mean(_differences(own, peer)) >= -ACCURACY_LOSS:
-            yield method.name, _cpu_ratio(own, peer)
+        peer = found.of(SCREENING, data, without_screening(method.name))
+        if own and peer and mean(differences(own, peer)) >= -ACCURACY_LOSS:
+            yield method.name, cpu_ratio(own, peer)
 
 
-def _without_screening(name: str) -> str:
+def without_screening(name: str) -> str:
     """Return the method that gcForest-CS is compared with; an unknown name for others."""
     for trees in STARTING_TREES:
         for way in WAYS:
-            if name == f"gcForest-CS, w = {trees}, {way}":
+            if name.startswith(f"gcForest-CS, w = {trees}, {way}"):
                 return f"gcForest, {trees} trees, {way}"
     if name == "gcForest-CS, a tenth of the small windows":
         return "gcForest, a tenth of the small windows"
     return ""
 
 
-def _papers_gcforest(name: str) -> str:
+def papers_gcforest(name: str) -> str:
     """Return the gcForest that the paper compares gcForest-CS with; an unknown name for others."""
     for way in WAYS:
-        if name.startswith("gcForest-CS") and name.endswith(way):
+        if name.startswith("gcForest-CS, w") and way in name:
             return f"gcForest, 500 trees, {way}"
     if name == "gcForest-CS, a tenth of the small windows":
         return "gcForest, all windows of three sizes"
@@ -372,21 +349,21 @@ def _fraud_section(found: ResultIndex) -> str:
         for method in FRAUD.methods:
             runs = found.of(FRAUD, data, method.name)
             ours = [
-                _mean_sd(found.scores(FRAUD, data, method.name, metric), digits=4)
+                mean_sd(found.scores(FRAUD, data, method.name, metric), digits=4)
                 for metric in FRAUD_METRICS
             ]
             paper = [f"{data.paper[method.name][metric]:.4f}" for metric in FRAUD_METRICS]
-            lines.append([method.name, "ours", *ours, _cpu(runs), _megabytes(runs)])
+            lines.append([method.name, "ours", *ours, cpu_cell(runs), megabytes_cell(runs)])
             lines.append(["", "paper's data", *paper, "", ""])
         runs = found.any_of(FRAUD, data)
         if runs:
             lines.append(["", "at most", "", "", "", *_recall_limits(runs), "", ""])
-        title = f"{data.title}: {_rows_and_seeds(found, FRAUD, data)}"
+        title = f"{data.title}: {rows_and_seeds(found, FRAUD, data)}"
         if runs:
-            frauds = _mean_sd([run["scores"]["frauds"] for run in runs], 0)
+            frauds = mean_sd([run["scores"]["frauds"] for run in runs], 0)
             title += f", {frauds} frauds in the test rows"
         head = ["method", "", *FRAUD_METRICS, "CPU, s", "memory, MB"]
-        tables.append(f"{title}\n\n{_markdown(head, lines)}")
+        tables.append(f"{title}\n\n{markdown(head, lines)}")
     paper_limit = PAPER_TEST_ROWS * 1e-4 / PAPER_TEST_FRAUDS
     return f"""## Fraud (Zhang et al., ACM TIST 2019, tables 2 to 5)
 
@@ -429,12 +406,12 @@ def _scanning_section(found: ResultIndex) -> str:
                 plain = []
             lines.append(
                 [
-                    f"{data.title}, {_rows_and_seeds(found, SCANNING, data)}",
+                    f"{data.title}, {rows_and_seeds(found, SCANNING, data)}",
                     method.name,
-                    _mean_sd(found.scores(SCANNING, data, method.name)),
-                    _points(own, plain),
-                    _cpu(own),
-                    _megabytes(own),
+                    mean_sd(found.scores(SCANNING, data, method.name)),
+                    points_cell(own, plain),
+                    cpu_cell(own),
+                    megabytes_cell(own),
                 ]
             )
     head = ["data, rows, seeds", "method", "accuracy, %", "points more", "CPU, s", "memory, MB"]
@@ -444,117 +421,9 @@ The default cascade on the pixels, and on the class vectors of windows: three si
 eighth and a quarter of the pixels. The text we have of these papers has no figures for these data.
 Nothing is chosen on test rows: all settings are defaults; the number of windows is in the table.
 
-{_markdown(head, lines)}"""
+{markdown(head, lines)}"""
 
 
 def _not_here_section() -> str:
     lines = [f"- {name} ({paper})" for name, paper in NOT_HERE.items()]
     return "## Data sets of the papers that are not here\n\n" + "\n".join(lines)
-
-
-# --- lines and cells ---
-
-
-def _cost_lines(found: ResultIndex, table: Table, methods: Sequence[str]) -> list[list[str]]:
-    """Return two lines of each data set: CPU seconds, and megabytes."""
-    lines = []
-    for data in table.sets:
-        runs = [found.of(table, data, method) for method in methods]
-        lines.append([data.title, "CPU, s", *[_cpu(each) for each in runs]])
-        lines.append(["", "MB", *[_megabytes(each) for each in runs]])
-    return lines
-
-
-def _rows_and_seeds(found: ResultIndex, table: Table, data: DataSet) -> str:
-    """Return the numbers of rows and of seeds: "1,038 / 446 rows, 5 seeds"."""
-    runs = found.any_of(table, data)
-    if not runs:
-        return NOT_RUN
-    rows = " / ".join(f"{n:,}" for n in runs[0]["rows"])
-    seeds = "1 seed" if len(runs) == 1 else f"{len(runs)} seeds"
-    return f"{rows} rows, {seeds}"
-
-
-def _remarks(table: Table) -> str:
-    remarks = [f"- {data.title}: {data.remark}." for data in table.sets if data.remark]
-    return "\n".join(remarks)
-
-
-def _wrapped(text: str) -> str:
-    """Return text in lines of at most 100 characters; those of a list item are indented."""
-    indent = "  " if text.startswith("- ") else ""
-    return textwrap.fill(text, 100, subsequent_indent=indent, break_on_hyphens=False)
-
-
-def _mean(values: Sequence[float]) -> float:
-    """Return the mean; infinity of nothing."""
-    return statistics.mean(values) if values else math.inf
-
-
-def _mean_sd(values: Sequence[float], digits: int = 2, signed: bool = False) -> str:
-    """Return "mean ± sd", the value alone if there is one, or "not run"."""
-    if not values:
-        return NOT_RUN
-    sign = "+" if signed else ""
-    text = f"{statistics.mean(values):{sign}.{digits}f}"
-    if len(values) == 1:
-        return text
-    return f"{text} ± {statistics.stdev(values):.{digits}f}"
-
-
-def _plain(value: float | None) -> str:
-    return "" if value is None else f"{value:.2f}"
-
-
-def _cpu(runs: Sequence[Result]) -> str:
-    if not runs:
-        return ""
-    seconds = statistics.mean(run["cpu"] for run in runs)
-    return f"{seconds:.1f}" if seconds < 100 else f"{seconds:,.0f}"
-
-
-def _megabytes(runs: Sequence[Result]) -> str:
-    return f"{statistics.mean(run['mb'] for run in runs):,.0f}" if runs else ""
-
-
-def _ratio(own: Sequence[Result], peer: Sequence[Result]) -> str:
-    """Return how many times the CPU of ``own`` the ``peer`` takes."""
-    if not own or not peer:
-        return ""
-    return f"{_cpu_ratio(own, peer):.2f} ×"
-
-
-def _cpu_ratio(own: Sequence[Result], peer: Sequence[Result]) -> float:
-    return _mean([run["cpu"] for run in peer]) / _mean([run["cpu"] for run in own])
-
-
-def _points(own: Sequence[Result], peer: Sequence[Result]) -> str:
-    """Return the difference of the accuracies of two methods, seed by seed."""
-    if not own or not peer:
-        return ""
-    return _mean_sd(_differences(own, peer), signed=True)
-
-
-def _differences(own: Sequence[Result], peer: Sequence[Result]) -> list[float]:
-    """Return the difference of the accuracies, for each seed that both have."""
-    of_peer = {run["job"]["seed"]: run["scores"]["accuracy"] for run in peer}
-    return [
-        run["scores"]["accuracy"] - of_peer[run["job"]["seed"]]
-        for run in own
-        if run["job"]["seed"] in of_peer
-    ]
-
-
-def _rows_by_layer(runs: Sequence[Result]) -> str:
-    """Return how many layers the first seed kept, and with screening the rows of all it grew."""
-    if not runs or "layers" not in runs[0]["chosen"]:
-        return ""
-    chosen = runs[0]["chosen"]
-    rows = ", ".join(f"{rows:,}" for rows in chosen.get("rows_in", []))
-    return f"{chosen['layers']}: {rows}" if rows else f"{chosen['layers']}"
-
-
-def _markdown(head: Sequence[str], lines: Iterable[Sequence[Any]]) -> str:
-    """Return a Markdown table."""
-    table = [head, ["---"] * len(head), *lines]
-    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in table)

@@ -234,6 +234,9 @@ RCF = Table(
 # --- gcForest-CS: section V of Pang, Ting, Zhao and Zhou ---
 
 STARTING_TREES = (20, 50, 100)
+# How the trees grow in number as rows leave, besides the library's default: not at all, or by the
+# paper's rule, in proportion to m / m_t.
+TREE_GROWTH = {"no more trees": 0.0, "the paper's trees": 1000.0}
 # The papers' way: new folds in every layer. The other one scores layers on blind rows.
 WAYS = {
     "per layer": {"resampling": "per_layer", "scoring": "accuracy"},
@@ -251,6 +254,9 @@ def _screening_methods() -> Iterator[Method]:
         for trees in STARTING_TREES:
             settings = {"preset": "gcforest_cs", "learners": _forests(trees, 1), **changes}
             yield Method(f"gcForest-CS, w = {trees}, {way}", "cascade", settings)
+        for words, growth in TREE_GROWTH.items():
+            name = f"gcForest-CS, w = {trees}, {way}, {words}"
+            yield Method(name, "cascade", {**settings, "tree_growth": growth})
 
 
 _UNSCANNED = tuple(method.name for method in _screening_methods())

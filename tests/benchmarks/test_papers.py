@@ -25,6 +25,7 @@ from benchmarks.papers.tables import (
     TABLES,
     jobs_of,
 )
+from benchmarks.papers.why import why_text
 
 
 @pytest.fixture
@@ -122,6 +123,10 @@ def test_a_job_returns_scores_and_cost(folder: Path, learner: str, settings: dic
     assert figures["rows"] == [60, 20, 20]
     assert figures["cpu"] >= 0
     assert figures["mb"] > 10
+    if learner == "cascade":
+        assert figures["by_layer"]["accuracy"] == [figures["scores"]["accuracy"]]
+        assert len(figures["chosen"]["layer_score"]) == 1
+        assert figures["chosen"]["nodes_per_tree"][0][0] >= 3
 
 
 # --- saved results ---
@@ -256,6 +261,46 @@ def test_the_page_shows_the_highest_possible_recall() -> None:
     text = page_text([{**run, "scores": scores, "rows": [90_000, 10_000, 50_000]}])
     assert line_of(text, " | at most")[-5:-2] == ["0.0200", "0.2000", "1.0000"]
     assert line_of(text, "MART | ours")[2:5] == ["0.5000", "0.5000", "0.5000"]
+
+
+# --- the page about why ---
+
+
+def test_the_page_about_why_counts_where_depth_and_the_cascade_gain() -> None:
+    deep = result(MDDF, "letter", "default", 0, 97.0)
+    deep |= {"by_layer": {"accuracy": [80.0, 97.0]}, "rows": [60, 1000]}
+    deep |= {"chosen": {"layers": 2, "margin_ratio": [0.5, 0.4, 0.6]}}
+    flat = result(MDDF, "adult", "default", 0, 87.0)
+    flat |= {"by_layer": {"accuracy": [87.0]}, "chosen": {"layers": 1, "margin_ratio": [0.5]}}
+    boosted = [result(MDDF, title, "LightGBM", 0, 87.0) for title in ("letter", "adult")]
+    text = why_text([deep, flat, *boosted])
+    words = words_of(text)
+    assert line_of(text, "letter | default")[2:6] == ["2.0", "80.00", "97.00", "+17.00"]
+    assert "default, the layers after the first add more than one standard error on 1 of 2" in words
+    assert "It fell from the first to the last kept layer in 1 of 1 fits" in words
+    assert "better by more than one standard error of the test rows on 1 of 2" in words
+    assert "worse on 0;" in words
+
+
+def test_the_page_about_why_is_honest_about_screening_and_composite_forests() -> None:
+    plain = result(SCREENING, "letter", "gcForest, 100 trees, per layer", 0, 97.0)
+    plain["chosen"] = {"layers": 2, "nodes_per_tree": [[900.0], [800.0]]}
+    screened = result(SCREENING, "letter", "gcForest-CS, w = 100, per layer", 0, 97.0)
+    screened |= {"cpu": 5.0}
+    screened["chosen"] = {"rows_in": [60, 9], "nodes_per_tree": [[900.0], [700.0]]}
+    found = [result(RCF, "iris", method, 0, 90.0 + n) for n, method in enumerate(("RF", "RCF"))]
+    svm = result(RCF, "iris", "one SVM", 0, 95.0) | {"cpu": 1.0}
+    text = why_text([plain, screened, *found, svm])
+    words = words_of(text)
+    assert "on letter 2.00 × at an equal start and nothing" in words
+    assert "3 × (missed)" in words
+    assert "With all 60 rows its trees have 800 nodes, with the 9 that are left 700." in words
+    assert "RCF's mean error is at most that of RF on 1, RF+SVM on 0, one SVM on 0." in words
+    assert line_of(text, "iris, 60")[-1] == "10.00 ×"
+
+
+def test_the_page_about_why_needs_no_results() -> None:
+    assert "## Where scanning pays" in why_text([])
 
 
 def test_every_job_has_a_file_of_its_own(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -157,6 +158,29 @@ def test_windows_by_address_equal_a_copy_of_each_window(
 
 
 # --- held-out vectors ---
+
+
+def peak_of_a_scan(x: Any, y: Any, sample: float | None) -> int:
+    """Return the most bytes that a scan of 14 × 14 windows holds at the same time."""
+    scanner = MultiGrainedScanner(
+        (28, 28), windows=[14], sample=sample, learners=ONE, class_vectors="oob", random_state=0
+    )
+    tracemalloc.start()
+    try:
+        scanner.fit_transform(x, y)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_windows_are_not_copied_and_a_sample_takes_a_part_of_the_memory() -> None:
+    x, y = noise(1000, 784, n_classes=2)
+    x = x.astype(np.float32)
+    peak_of_a_scan(x[:20], y[:20], None)  # what is loaded at the first use does not count
+    all_windows = peak_of_a_scan(x, y, None)
+    # A copy would take a byte for each value of each window, besides the rest.
+    assert all_windows < 1000 * 225 * 14 * 14
+    assert peak_of_a_scan(x, y, 1 / 8) < all_windows / 2
 
 
 def test_all_windows_of_a_row_are_in_a_bag_or_none() -> None:

@@ -150,6 +150,15 @@ def test_columns_that_are_not_the_image_are_refused_before_and_in_a_run(
         NODE.run(ctx, {"table": table}, checked)
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_pixel_without_values_is_refused(ctx: NodeContext, value: float) -> None:
+    table = digits()
+    pixels = pa.array(np.full(table.data.num_rows, value))
+    table = table.with_data(table.data.set_column(9, PIXELS[9], pixels))
+    with refused(field="scan_shape", naming=["64", "1 of them"]):
+        grow(ctx, table)
+
+
 def test_a_node_before_may_not_reorder_the_columns(ctx: NodeContext) -> None:
     names = ", ".join([*PIXELS[32:], *PIXELS[:32], "digit"])
     query = sql.NODE.params(query=f"SELECT {names} FROM a")
