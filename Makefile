@@ -11,7 +11,7 @@ WORKERS ?= 3
 # Modules are compiled when they are first imported. Without saved bytecode every process would do it again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup run test lint style types chromium faults fuzz e2e bundle screenshots bench bench-cascade paper-tables format constraints clean
+.PHONY: setup run test lint style types chromium faults fuzz e2e bundle screenshots bench bench-cascade paper-tables scale format constraints clean
 
 # $(call install,WHAT): bytecode is not written for all packages, only later for what is imported: 150 MB less.
 # A set-up that was cut off may have left half a package behind: the next one starts with an empty .venv.
@@ -102,6 +102,7 @@ bench: $(DEVELOPER)
 	$(BIN)/python -m benchmarks.tsne
 	$(BIN)/python -m benchmarks.sql
 	$(BIN)/python -m benchmarks.decisions
+	$(BIN)/python -m benchmarks.cluster
 
 # Takes hours; the same command goes on where it was cut off. PARTS="permuted honest" measures only these.
 bench-cascade: $(DEVELOPER)
@@ -111,6 +112,10 @@ bench-cascade: $(DEVELOPER)
 # only these; the others are cs, fraud and scanning.
 paper-tables: $(DEVELOPER)
 	$(BIN)/python -m benchmarks.papers $(TABLE)
+
+# docs/scale.md: some ten minutes on an idle machine; a stopped run continues.
+scale: $(DEVELOPER)
+	$(BIN)/python -m benchmarks.scale
 
 format: $(DEVELOPER)
 	$(BIN)/ruff check --fix .

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from ._features import Features, digest_of
 from ._fit import PlannedFit, carry_out, pack_fit
 from ._fit_jobs import FolderCheckpointer
-from ._lightgbm import load_dataset
+from ._lightgbm import SAMPLED_ROWS, load_dataset
 from .forest.binning import BinnedMatrix
 from .learners import Target, make_learner
 
@@ -72,7 +72,7 @@ class FitFiles:
         if view == "dataset":
             name = f"dataset-{stem}.bin"
             self._write(name, lambda path: self.features.dataset().save_binary(str(path)))
-            return {"dataset": name}
+            return {"dataset": name, "sampled": self.features.dataset().params[SAMPLED_ROWS]}
         if view == "bins":
             matrix = self.features.binned()
             n = matrix.n_features
@@ -167,7 +167,7 @@ class _Files:
         request = self.request
         dataset = matrix = None
         if "dataset" in request:
-            dataset = load_dataset(self.folder / request["dataset"])
+            dataset = load_dataset(self.folder / request["dataset"], request["sampled"])
         if "rows" in request:
             matrix = BinnedMatrix.of(self.array("columns"), self.array("rows"), request["n_bins"])
         return Features.restore(

@@ -234,15 +234,22 @@ class JobRunner:
         while (waiting and failure is None) or running:
             while waiting and failure is None and len(running) < self.n_jobs:
                 failure = self._start(waiting.popleft(), results, running)
-            # A limited wait, so that a cancelled fit stops soon even if no job ends.
-            done, _ = wait(running, timeout=LOOK_EVERY, return_when=FIRST_COMPLETED)
-            for future in done:
+            for future in self._wait(running):
                 error = self._finish(running.pop(future), future, results)
                 failure = error if failure is None else failure
             self._report_workers(running.values())
         if failure is not None:
             raise failure
         return results
+
+    def threads(self, n_jobs: int) -> int:
+        """Return how many threads each of so many jobs may use."""
+        return max(1, self.n_jobs // n_jobs)
+
+    def _wait(self, running: Iterable[Future[Any]]) -> set[Future[Any]]:
+        """Return the jobs that have ended; a simulation does not wait in real time."""
+        # A limited wait, so that a cancelled fit stops soon even if no job ends.
+        return wait(running, timeout=LOOK_EVERY, return_when=FIRST_COMPLETED).done
 
     def _report(
         self, job: FitJob, state: State, seconds: float = 0.0, result: Any = None, worker: str = ""

@@ -247,7 +247,7 @@ def run_fits(
         learner.prepare(features)
     if runner.checkpointer is not None:  # several fits may save into the same folder
         runner.prefix = f"{fingerprint(plan, features, target)}/"
-    threads = max(1, runner.n_jobs // len(fits))
+    threads = runner.threads(len(fits))
     files = None
     if runner.remote is not None:
         files = FitFiles(runner.remote_folder, features, target, plan.weights)

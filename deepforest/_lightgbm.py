@@ -29,6 +29,7 @@ SETTINGS: dict[str, Any] = {"verbosity": -1, "num_threads": 1, "feature_pre_filt
 SAMPLED_VALUES = 50_000_000
 """From so many values LightGBM learns the bins, with 12 bytes for each; it would take up to 200,000
 rows of any number of columns."""
+SAMPLED_ROWS = "bin_construct_sample_cnt"
 LOOK_EVERY = 0.1  # seconds between two checks whether a fit that waits was cancelled
 
 
@@ -75,18 +76,20 @@ def new_dataset(values: Any, categorical: list[int], n_jobs: int = 1) -> Any:
     import lightgbm
 
     n_sampled = min(200_000, max(1, SAMPLED_VALUES // max(1, values.shape[1])))
-    params = {**SETTINGS, "num_threads": n_jobs, "bin_construct_sample_cnt": n_sampled}
+    params = {**SETTINGS, "num_threads": n_jobs, SAMPLED_ROWS: n_sampled}
     with lightgbm_threads(n_jobs):
         data = lightgbm.Dataset(values, params=params, categorical_feature=categorical)
         return data.construct()
 
 
-def load_dataset(path: Path) -> Any:
-    """Return the Dataset that ``save_binary`` wrote."""
+def load_dataset(path: Path, n_sampled: int) -> Any:
+    """Return the Dataset that ``save_binary`` wrote; its bins were learned from so many rows."""
     import lightgbm
 
+    # LightGBM refuses a file that was made with another number.
+    params = {**SETTINGS, SAMPLED_ROWS: n_sampled}
     with lightgbm_threads(1):
-        return lightgbm.Dataset(str(path), params=dict(SETTINGS)).construct()
+        return lightgbm.Dataset(str(path), params=params).construct()
 
 
 def rows_of(data: Any, rows: Array, n_jobs: int = 1) -> Any:

@@ -40,6 +40,8 @@ Z95 = 1.96
 SEED = 14
 WORK = 400_000_000
 """Rows × rankings × replicates that take a few seconds."""
+LEAST_WORK = 8_000
+"""Rows that a ranking of fewer rows takes as long as."""
 FEWEST, MOST = 100, 1_000
 """Replicates: enough for a standard error, and no more than a report should hold."""
 ENOUGH = 400
@@ -52,8 +54,10 @@ DECISIVE = 3
 """Rows that must decide a difference of counted shares; with fewer its interval is left out."""
 SMALLEST = 10
 """Rows of the rarest class that an interval needs, or of all if classes do not matter."""
-SMALLEST_OF = {"ks": 20}
-"""The same for metrics that need more."""
+MONEY = ("money_saved", "net_gain", "cost")
+"""Sums of an amount of each row. Few rows with large amounts may decide about them."""
+SMALLEST_OF = {"ks": 20, **dict.fromkeys(MONEY, 8)}
+"""The same for metrics that need more, and for money, whose rows ``_units`` counts otherwise."""
 FARTHEST = 20.0
 """How many times closer to 0 or 1 than its value a share may be in a replicate."""
 EXCESS = {"ks": 2.0}
@@ -109,9 +113,12 @@ class Replicates:
             # 1 − R² is a ratio of errors, which is above 0 as they are.
             low, high = _of_positive(1 - self.value, error)
             return 1 - high, 1 - low
+        if self.errors is not None and len(known) >= ENOUGH:
+            return self._studentised()
+        if self.metric.name in MONEY:
+            margin = _margin(self.metric.name, error, self.units)
+            return self.value - margin, self.value + margin
         if self.metric.name in UNLIMITED:
-            if self.errors is not None and len(known) >= ENOUGH:
-                return self._studentised()
             return _of_positive(self.value, error)
         if self.exact is not None:
             return self.exact
@@ -137,7 +144,9 @@ class Replicates:
         t = (self.values[usable] - self.value) / self.errors[usable]
         lowest, highest = np.quantile(t, [0.025, 0.975]) if len(t) else (0.0, 0.0)
         low, high = self.value - highest * self.error, self.value - lowest * self.error
-        return max(float(low), 0.0), float(high)
+        if self.metric.name in UNLIMITED:
+            low = max(low, 0.0)
+        return float(low), float(high)
 
     def _of_best_threshold(self, error: float) -> Limits:
         """Return the interval of a figure at the threshold where it is highest.
@@ -288,7 +297,7 @@ def resampled(
             None if at_threshold is None else at_threshold + shift,
             replicated.get(("error", metric.name)),
             float(everything.get(("error", metric.name), np.zeros(1))[0]),
-            _units(metric.name, truth, output, units),
+            _units(metric, truth, output, units),
             _counted(metric, value, truth, output, units),
         )
     return found
@@ -297,7 +306,7 @@ def resampled(
 def replicate_count(rows: int, classes: int) -> int:
     """Return how many replicates a table of this size gets: fewer if it is large."""
     rankings = 1 if classes == 2 else classes
-    return int(np.clip(WORK // (max(rows, 1) * (1 + rankings)), FEWEST, MOST))
+    return int(np.clip(WORK // (max(rows, LEAST_WORK) * (1 + rankings)), FEWEST, MOST))
 
 
 def _draws(rows: int, units: Codes | None, count: int) -> Iterator[Floats]:
@@ -311,12 +320,14 @@ def _draws(rows: int, units: Codes | None, count: int) -> Iterator[Floats]:
         yield times if units is None else times[units]
 
 
-def _units(name: str, truth: Array, output: Floats, groups: Codes | None) -> float:
+def _units(metric: Metric, truth: Array, output: Floats, groups: Codes | None) -> float:
     """Return how many independent rows decide about a metric: all, or those of a class.
 
     Groups are counted instead of rows if there are groups.
     """
-    classes = output.shape[1]
+    name, classes = metric.name, output.shape[1]
+    if name in MONEY and metric.per_row is not None:
+        return _deciding(metric.per_row(truth, output), groups)
     if classes < 2 or name in ("accuracy", "log_loss"):
         return float(len(truth) if groups is None else groups.max() + 1)
     counts = _class_counts(truth, groups)
@@ -325,6 +336,14 @@ def _units(name: str, truth: Array, output: Floats, groups: Codes | None) -> flo
         return float(counts[1])
     # A row of the rarest class counts 1 / (classes × rows of this class) in a mean of recalls.
     return rarest * np.count_nonzero(counts) if name == "balanced_accuracy" else rarest
+
+
+def _deciding(amounts: Floats, groups: Codes | None) -> float:
+    """Return how many rows decide about a sum: (Σ a²)² / Σ a⁴, which is n for n equal amounts."""
+    if groups is not None:
+        amounts = np.bincount(groups, weights=amounts).astype(np.float64)
+    squares = np.square(amounts / max(float(np.abs(amounts).max()), 1e-300))
+    return float(squares.sum() ** 2 / max(float(np.square(squares).sum()), 1e-300))
 
 
 def _class_counts(truth: Array, groups: Codes | None) -> Codes:
@@ -430,7 +449,7 @@ class _MeanOfRows:
         # Deviations from the mean of all rows lose no digits when they are squared.
         self.about = float(self.per_row.mean())
         self.deviation = self.per_row - self.about
-        self.square = self.deviation**2 if self.name in UNLIMITED else None
+        self.square = self.deviation**2 if self.name in (*UNLIMITED, *MONEY) else None
 
     def values(self, weight: Floats) -> Values:
         total = weight.sum()

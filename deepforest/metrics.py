@@ -130,6 +130,8 @@ class MetricInfo:
     explanation: str
     percent: bool = False
     greater_is_better: bool = True
+    unit: bool = False
+    """Whether it is an amount, such as money, which may be large."""
 
 
 def _recall_info(share: float) -> MetricInfo:
@@ -195,6 +197,16 @@ METRIC_INFO: Mapping[str, MetricInfo] = {
         "Share of the target's variance that is predicted. 1 is perfect, 0 is as good as always "
         "predicting the mean of these rows.",
     ),
+    "money_saved": MetricInfo(
+        "Money saved", "Amounts of the positives found, minus the costs.", unit=True
+    ),
+    "net_gain": MetricInfo("Net gain", "Gains of the positives found, minus the costs.", unit=True),
+    "cost": MetricInfo(
+        "Cost",
+        "Cost of the false alarms and of the positives that are missed. Lower is better.",
+        greater_is_better=False,
+        unit=True,
+    ),
     "threshold": MetricInfo("Threshold", "Probability from which a row counts as positive for F1."),
 }
 """The figures of an evaluation, the most important first."""
@@ -240,6 +252,8 @@ def format_metric(name: str, value: Any) -> str:
         return f"{value * 100:.1f} %"
     if isinstance(value, int):
         return f"{value:,}"
+    if info and info.unit and abs(value) < 1_000:
+        return f"{value:.2f}"
     return f"{value:.3f}" if abs(value) < 1000 else f"{value:,.0f}"
 
 

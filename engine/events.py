@@ -217,6 +217,8 @@ class WorkerUpdate(_Event):
     machine: str = ""
     why: str = ""
     """Why it was refused."""
+    memory: int = 0
+    """Megabytes that nodes may use on its machine, 0 if not known."""
     node: ClassVar[None] = None
     kind: Literal["worker"] = "worker"
 

@@ -91,6 +91,8 @@ class WorkerState:
     threads: int
     machine: str
     why: str = ""
+    memory: int = 0
+    """Megabytes that nodes may use on its machine, 0 if not known."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +150,9 @@ def apply_events(state: RunState, entries: Iterable[LogEntry]) -> RunState:
                 state = replace(state, state=event.state, finished=entry.time)
                 nodes = _ended(nodes, event.state)
             case WorkerUpdate():
-                worker = WorkerState(event.state, event.threads, event.machine, event.why)
+                worker = WorkerState(
+                    event.state, event.threads, event.machine, event.why, event.memory
+                )
                 state = replace(state, workers=state.workers | {event.address: worker})
             case _ if event.node is not None:
                 node = nodes.get(event.node, NodeState())

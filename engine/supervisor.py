@@ -87,6 +87,7 @@ def _become_supervisor(request: SupervisorRequest) -> NoReturn:
         os.setsid()
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         name_process(PROCESS_NAME)
+        crash_point("supervisor-forked", "run")
         exit_code = supervise_from_request(request)
     finally:
         os._exit(exit_code)

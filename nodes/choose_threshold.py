@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 FOLDS = 5
 """Parts of the validation rows by which a calibration is measured."""
+MAX_COST = 1e12
+"""Larger costs are mistakes, and their sums may be more than a number can hold."""
 SHARES = {"1/100": 1 / 100, "1/1000": 1 / 1_000, "1/10000": 1 / 10_000}
 BY_COSTS, BY_AMOUNTS = form_hint(when={"rule": "costs"}), form_hint(when={"rule": "amounts"})
 QUANTITIES = {"f1": "f1", "rate": "recall", "precision": "precision", "recall": "recall"}
@@ -100,6 +102,7 @@ class ChooseThresholdParams(NodeParams):
     false_alarm_cost: float = Field(
         1.0,
         ge=0,
+        le=MAX_COST,
         title="Cost per false alarm",
         description="What it costs to interrupt a row that is not positive.",
         json_schema_extra=BY_COSTS,
@@ -107,6 +110,7 @@ class ChooseThresholdParams(NodeParams):
     missed_cost: float = Field(
         10.0,
         ge=0,
+        le=MAX_COST,
         title="Cost per missed positive",
         description="What it costs not to find a positive row.",
         json_schema_extra=BY_COSTS,
@@ -114,6 +118,7 @@ class ChooseThresholdParams(NodeParams):
     gain: float = Field(
         0.0,
         ge=0,
+        le=MAX_COST,
         title="Gain per positive found",
         description="What it is worth to find a positive row, besides the cost that it saves.",
         json_schema_extra=BY_COSTS,
@@ -128,6 +133,7 @@ class ChooseThresholdParams(NodeParams):
     interruption_cost: float = Field(
         1.0,
         ge=0,
+        le=MAX_COST,
         title="Cost per interruption",
         description="What it costs to interrupt or check a row, positive or not.",
         json_schema_extra=BY_AMOUNTS,

@@ -42,6 +42,8 @@ MetricName = Literal[
     "mae",
     "r2",
 ]
+RankedBy = Literal[MetricName, "money_saved", "net_gain", "cost"]
+"""Evaluations at a threshold that was chosen by costs also have the money of the decisions."""
 Detail = Annotated[str, Field(pattern=r"^[^.=]+\.[^=]+=", max_length=1_000)]
 TITLES = "*"
 """Stands for the node where a detail gives the title of a column."""
@@ -59,12 +61,12 @@ DIVIDED_DIFFERENTLY = (
 class CompareParams(NodeParams):
     """Choose how to rank, and which columns to add."""
 
-    metric: MetricName = Field(
+    metric: RankedBy = Field(
         "auc",
         title="Ranked by",
         description="The metric that decides the order; evaluations without a value for it come "
         "last.",
-        json_schema_extra=form_hint(words=metric_titles(MetricName)),
+        json_schema_extra=form_hint(words=metric_titles(RankedBy)),
     )
     details: list[Detail] = Field(
         default_factory=list,

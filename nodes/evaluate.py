@@ -32,7 +32,7 @@ from nodes.models.uncertainty import evaluated_groups, intervals_of
 if TYPE_CHECKING:
     import numpy as np
 
-    from deepforest.metrics import Curve
+    from deepforest.metrics import Curve, Metric
     from nodes.models.decision import ThresholdCounts
 
 RATES = {
@@ -81,6 +81,7 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: EvaluateParams) -> dic
         return {"report": _of_numbers(ctx, predictions, params)}
     truth, probabilities = rows_with_truth(predictions)
     name = ctx.branch.title(params.name) if ctx.branch else params.name or predictions.model
+    amounts = _amounts(predictions, ctx)
     report = evaluation(
         name,
         truth,
@@ -88,15 +89,32 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: EvaluateParams) -> dic
         predictions.classes,
         params,
         decision=predictions.decision,
-        amounts=_amounts(predictions, ctx),
+        amounts=amounts,
     )
     test_rows = row_digests(truth, predictions.classes, predictions.columns)
     positive, ranked = report.data["positive"], None
     if positive is not None:
         ranked = one_against_rest(truth, probabilities, predictions.classes.index(positive))
     groups = evaluated_groups(predictions)
-    known = intervals_of(report.headline, truth, probabilities, ranked=ranked, groups=groups)
+    known = intervals_of(
+        report.headline,
+        truth,
+        probabilities,
+        ranked=ranked,
+        groups=groups,
+        money=_money_metric(report, amounts),
+    )
     return {"report": replace(report, data={**report.data, "test_rows": test_rows, **known})}
+
+
+def _money_metric(report: Report, amounts: np.ndarray | None) -> Metric | None:
+    """Return the money of the predicted classes as a metric; None if it is not known."""
+    from nodes.models.decision import money_metric
+
+    costs, thresholds = report.data.get("costs"), report.data.get("thresholds")
+    if costs is None or thresholds is None:
+        return None
+    return money_metric(Costs(**costs), thresholds["threshold"][thresholds["at"]], amounts)
 
 
 def _of_numbers(ctx: NodeContext, predictions: Predictions, params: EvaluateParams) -> Report:
@@ -465,7 +483,7 @@ NODE = NodeType(
     category="Evaluate",
     summary="Compares predictions with the known classes: accuracy, AUC, F1, KS, recall at "
     "interrupt rates, curves; predicted numbers with the known ones: RMSE, MAE, R².",
-    version=4,
+    version=5,
     params=EvaluateParams,
     run=run,
     python=python,

@@ -12,6 +12,7 @@ from engine.errors import BadInput
 from engine.export_python import Snippet, Variables, changed_params, statement
 from engine.node_types import Columns, NodeContext, NodeParams, NodeType, Port, form_hint
 from engine.scratch import IN_MEMORY, ScratchFolder
+from engine.text import counted
 from engine.values import Table, kind_of
 from nodes.data.columns import require_column, task_of
 from nodes.data.row_groups import group_codes
@@ -221,8 +222,8 @@ def _latest(table: Table, column: str, counts: tuple[int, int]) -> tuple[np.ndar
         )
     if times.null_count:
         raise BadInput(
-            f"'{column}' is missing in {times.null_count:,} rows, so the rows cannot be ordered by "
-            "it; choose another column",
+            f"'{column}' is missing in {counted(times.null_count, 'row')}, so the rows cannot be "
+            "ordered by it; choose another column",
             field="time_column",
         )
     values = times.to_numpy()
@@ -250,12 +251,19 @@ def _groups(
     """
     import numpy as np
 
-    codes = np.unique(group_codes(table.data.column(column)), return_inverse=True)[1]
+    values = table.data.column(column)
+    if values.null_count == len(values):
+        raise BadInput(
+            f"'{column}' is missing in all rows, so that no rows belong together; choose another "
+            "Group column",
+            field="group_column",
+        )
+    codes = np.unique(group_codes(values), return_inverse=True)[1]
     n_groups, parts = int(codes.max()) + 1, 3 if params.makes_validation else 2
     if n_groups < parts:
         raise BadInput(
-            f"'{column}' has only {n_groups} different values, but {parts} parts are asked for, "
-            "and the rows of a group stay together; choose another Group column",
+            f"'{column}' has only {counted(n_groups, 'different value')}, but {parts} parts are "
+            "asked for, and the rows of a group stay together; choose another Group column",
             field="group_column",
         )
     classes = np.zeros_like(codes)

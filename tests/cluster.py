@@ -25,7 +25,7 @@ from tests.faults.lab import Lab
 from tests.waiting import until
 
 DASK = str(Path(sys.executable).with_name("dask"))
-START_SECONDS = 60.0
+START_SECONDS = 120.0
 
 
 @dataclass
@@ -46,23 +46,24 @@ class Cluster:
         self.folder.mkdir()
         self.nannies: list[subprocess.Popen[bytes]] = []
         self._started: list[subprocess.Popen[bytes]] = []
-        about = self.folder / "scheduler.json"
-        self.scheduler = self._start(
-            [
-                *self.within,
-                DASK,
-                "scheduler",
-                "--host",
-                self.host,
-                "--port",
-                "0",
-                "--scheduler-file",
-                str(about),
-                "--protocol",
-                self.protocol,
-            ]
-        )
-        self.address: str = until(lambda: self._address(about), START_SECONDS, "a Dask scheduler")
+        self.address = ""
+        self._start_scheduler("0")
+
+    def _start_scheduler(self, port: str) -> None:
+        about = self.folder / f"scheduler-{uuid4().hex[:8]}.json"
+        words = [*self.within, DASK, "scheduler", "--host", self.host, "--port", port]
+        words += ["--scheduler-file", str(about), "--protocol", self.protocol]
+        self.scheduler = self._start(words)
+        self.address = until(lambda: self._address(about), START_SECONDS, "a Dask scheduler")
+
+    def restart_scheduler(self) -> None:
+        """Kill the scheduler and start another one at its address; its workers end."""
+        self.lab.kill(self.scheduler.pid)
+        self.scheduler.wait()
+        for nanny in self.nannies:
+            nanny.wait(START_SECONDS)
+        self.nannies.clear()
+        self._start_scheduler(self.address.rpartition(":")[2])
 
     def __enter__(self) -> Cluster:
         return self
@@ -78,6 +79,8 @@ class Cluster:
     ) -> subprocess.Popen[bytes]:
         """A worker with one thread. A nanny starts it again when it dies. Runs wait for it."""
         words = [DASK, "worker", self.address, "--host", host or self.host, "--nthreads", "1"]
+        # Dask itself would restart a worker that has little memory.
+        words += ["--memory-limit", "0"]
         nanny = self._start(
             [*within, *words, "--local-directory", str(self.folder / uuid4().hex[:8])]
         )

@@ -34,6 +34,8 @@ class ClusterOfRun:
     """How many of these workers each machine has."""
     topic: str
     """Where workers report to the supervisor."""
+    limit: int | None = None
+    """How many subtasks of a node may run at once, None if that depends on the workers alone."""
 
 
 @dataclass(frozen=True)

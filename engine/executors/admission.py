@@ -24,6 +24,8 @@ from engine.environment import Versions, differences, environment, plugin_versio
 
 TOKEN = "token"
 UNLIMITED = 1_000_000
+MEMORY = "-MB"
+"""After the name of the resource of a run: the memory that nodes may use there."""
 
 
 def prepare_token(folder: Path) -> str:
@@ -64,7 +66,8 @@ class WorkerCheck:
 def make_plugin(check: WorkerCheck, topic: str, distributed: Any) -> Any:
     """Return a plug-in that checks each worker and reports what it found as a Dask event.
 
-    The report has the ``address``, ``threads`` and ``machine`` of the worker, and the ``refusals``.
+    The report has the ``address``, ``threads``, ``machine`` and ``memory`` (in megabytes, of its
+    machine or job) of the worker, and the ``refusals``.
     """
 
     class Admission(distributed.WorkerPlugin):  # type: ignore[misc]
@@ -74,14 +77,21 @@ def make_plugin(check: WorkerCheck, topic: str, distributed: Any) -> Any:
             """Give the worker the resource of the run, or report why not."""
             import socket
 
-            refusals = check.refusals()
+            refusals, memory = check.refusals(), 0
             if not refusals:
-                # A mark, not a limit: a coordinator keeps it while its thread takes other tasks.
-                await worker.set_resources(**{check.resource: UNLIMITED})
+                from engine.processes import usable_memory  # Sylva is installed here
+
+                memory = usable_memory()
+                # Marks, not limits: a coordinator keeps the first while its thread takes other
+                # tasks, and no task asks for the second, which others read.
+                await worker.set_resources(
+                    **{check.resource: UNLIMITED, check.resource + MEMORY: memory}
+                )
             report = {
                 "address": worker.address,
                 "threads": worker.state.nthreads,
                 "machine": socket.gethostname(),
+                "memory": memory,
                 "refusals": refusals,
             }
             worker.log_event(topic, {"checked": report})
@@ -89,6 +99,6 @@ def make_plugin(check: WorkerCheck, topic: str, distributed: Any) -> Any:
         async def teardown(self, worker: Any) -> None:
             """Take the resource back: the run does not need the worker any more."""
             if check.resource in worker.state.total_resources:
-                await worker.set_resources(**{check.resource: 0})
+                await worker.set_resources(**{check.resource: 0, check.resource + MEMORY: 0})
 
     return Admission()

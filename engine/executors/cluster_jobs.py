@@ -9,18 +9,26 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from engine.errors import SubtaskFailed
 from engine.executors import NodeTask, SubtaskRequest
+from engine.executors.admission import MEMORY
 from engine.executors.dask import connect, run_node
 
-PRIORITY = 10
-"""Of subtasks, above that of nodes: a forest that has begun is finished before another begins."""
+PRIORITY = 0
+"""Of subtasks, the same as that of nodes: what was submitted first runs first, so that several
+forests and other nodes take turns."""
+ANSWER_SECONDS = 30.0
+"""How long the scheduler, which has just submitted the node, may take to answer."""
 MOST_TRIES = 3
 """How often a subtask that loses its process is tried."""
+CLEARLY_MORE = 1.05
+"""A worker with so many times the memory of another one may do what that one could not."""
 LOOK_SECONDS = 2.0
 """How often the Dask scheduler is asked for its workers."""
 
@@ -34,39 +42,67 @@ class _Submitted:
     outcome: Future[str] = field(default_factory=Future)
     tries: int = 0
     worker: str = ""
+    only: list[str] | None = None
+    """The workers that may carry it out, None for all."""
     future: Any = None
     """Of Dask, which drops a task that no future stands for."""
 
 
 class ClusterJobs:
-    """Carry out subtasks of one node on the admitted workers of its run."""
+    """Carry out subtasks of one node on the admitted workers of its run.
 
-    def __init__(self, task: NodeTask) -> None:
+    ``log`` gets a line for each subtask that has to be repeated. A simulation gives a ``client``
+    and a ``clock`` of its own.
+    """
+
+    def __init__(
+        self,
+        task: NodeTask,
+        client: Any = None,
+        clock: Callable[[], float] = time.monotonic,
+        log: Callable[[str], None] = lambda text: None,
+    ) -> None:
         assert task.cluster is not None
-        self._task, self._cluster = task, task.cluster
-        self._client = connect(task.cluster.address, "sylva-subtasks")
+        self._task, self._cluster, self._log, self._clock = task, task.cluster, log, clock
+        address = task.cluster.address
+        self._client = client or connect(address, "sylva-subtasks", ANSWER_SECONDS)
         self._client.subscribe_topic(self._client.id, lambda event: self._started(event[1]))
         self._submitted: dict[str, _Submitted] = {}
         self._of_task: dict[str, _Submitted] = {}
         """The same by the names of their Dask tasks."""
-        self._looked = 0.0
+        self._looked = -LOOK_SECONDS
+        self._closed = False
         self._threads = 1
 
     @property
     def n_jobs(self) -> int:
-        """How many subtasks may run at the same time: one per thread of an admitted worker."""
-        if time.monotonic() - self._looked >= LOOK_SECONDS:
-            self._looked = time.monotonic()
-            with contextlib.suppress(Exception):  # the scheduler is out of reach for a moment
-                self._threads = self._count_threads()
-        return self._threads
+        """How many subtasks may run at the same time: one per thread of an admitted worker.
 
-    def _count_threads(self) -> int:
-        """Ask the Dask scheduler for the threads of the admitted workers."""
-        workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
-        admitted = [each for each in workers if self._cluster.resource in each["resources"]]
-        threads: int = sum(each["nthreads"] for each in admitted)
-        return max(1, threads)
+        A limit of the run counts, too.
+        """
+        self._look_at_workers()
+        return min(self._threads, self._cluster.limit or self._threads)
+
+    def _admitted(self) -> dict[str, dict[str, Any]]:
+        """Return what the Dask scheduler knows of the admitted workers, by address."""
+        workers = self._client.scheduler_info(n_workers=-1)["workers"]
+        own = self._cluster.resource
+        return {name: each for name, each in workers.items() if each["resources"].get(own)}
+
+    def _look_at_workers(self) -> None:
+        """Ask the Dask scheduler for its workers, now and then."""
+        if self._clock() - self._looked < LOOK_SECONDS:
+            return
+        self._looked = self._clock()
+        with contextlib.suppress(Exception):  # the scheduler is out of reach for a moment
+            admitted = self._admitted()
+            self._threads = max(1, sum(each["nthreads"] for each in admitted.values()))
+            for submitted in list(self._submitted.values()):
+                # Dask would wait without end for workers that are gone.
+                if submitted.only and not set(submitted.only) & set(admitted):
+                    submitted.only, stranded = None, submitted.future
+                    self._submit(submitted)
+                    stranded.cancel()
 
     def submit_job(self, key: str, request: dict[str, Any]) -> Future[str]:
         """Let a worker carry out a subtask; the future has the address of the worker.
@@ -83,6 +119,7 @@ class ClusterJobs:
 
     def worker_of(self, key: str) -> str:
         """Return the address of the worker that carries out a subtask, empty if none does yet."""
+        self._look_at_workers()
         submitted = self._submitted.get(key)
         return submitted.worker if submitted else ""
 
@@ -103,18 +140,25 @@ class ClusterJobs:
             retries=0,
             priority=PRIORITY,
             resources={self._cluster.resource: 1},
+            workers=submitted.only,
         )
         submitted.future.add_done_callback(lambda done: self._ended(submitted, done))
 
     def _started(self, message: dict[str, Any]) -> None:
         """Note which worker carries out a subtask. Dask adds the address to its message."""
         submitted = self._of_task.get(message.get("key", ""))
-        if submitted is not None:
-            submitted.worker = message.get("worker", "")
+        if submitted is None:
+            return
+        worker, before = message.get("worker", ""), submitted.worker
+        if worker != before and before:
+            self._log(f"{_name(submitted)} is repeated on {worker}: worker {before} was lost")
+        submitted.worker = worker
 
     def _ended(self, submitted: _Submitted, done: Any) -> None:
         """Set the outcome of a subtask, or try it again; called in a thread of Dask's client."""
         self._of_task.pop(done.key, None)
+        if self._closed or done.key != submitted.future.key:
+            return
         try:
             event = done.result()
         except (Exception, CancelledError) as error:
@@ -124,13 +168,53 @@ class ClusterJobs:
             submitted.outcome.set_result(event.get("worker", ""))
             return
         failure = event["error"]
-        if failure["kind"] in ("crashed", "lost") and submitted.tries < MOST_TRIES:
-            self._submit(submitted)
-            return
+        try:
+            if self._try_again(submitted, failure, event.get("worker", "")):
+                return
+        except Exception as error:  # the client has lost the scheduler
+            failure = {"kind": "lost", "message": f"lost its cluster: {error}"}
         self._submitted.pop(submitted.key, None)
-        submitted.outcome.set_exception(SubtaskFailed(failure["kind"], failure["message"]))
+        message = f"{_name(submitted)} {failure['message']}"
+        submitted.outcome.set_exception(SubtaskFailed(failure["kind"], message))
+
+    def _try_again(self, submitted: _Submitted, failure: dict[str, Any], worker: str) -> bool:
+        """Submit a subtask once more if that may help, and return whether it may."""
+        if failure["kind"] == "memory":
+            submitted.only = self._larger_than(worker)
+            if not submitted.only:
+                failure["message"] += (
+                    "; no worker of the cluster has more. Start a worker on a machine with more "
+                    "memory, or fewer workers on each machine"
+                )
+                return False
+            self._log(f"{_name(submitted)} is repeated on a worker with more memory than {worker}")
+        elif failure["kind"] not in ("crashed", "lost") or submitted.tries >= MOST_TRIES:
+            return False
+        else:
+            self._log(f"{_name(submitted)} is repeated: {failure['message']}")
+        # The next worker is not the one that takes over a task which Dask has moved.
+        submitted.worker = ""
+        self._submit(submitted)
+        return True
+
+    def _larger_than(self, address: str) -> list[str]:
+        """Return the workers that give a subtask more memory than one did, none if it is gone."""
+        admitted = self._admitted()
+        machines = Counter(each["host"] for each in admitted.values())
+        limits = {}
+        for name, each in admitted.items():
+            of_machine = each["resources"].get(self._cluster.resource + MEMORY, 0)
+            limits[name] = min(of_machine / machines[each["host"]], self._task.memory_limit)
+        least = limits.get(address, max(limits.values(), default=0))
+        return [name for name, limit in limits.items() if limit > least * CLEARLY_MORE]
 
     def close(self) -> None:
         """Leave the cluster, which drops the subtasks that are left."""
+        self._closed = True
         with contextlib.suppress(Exception):
             self._client.close(timeout=LOOK_SECONDS)
+
+
+def _name(submitted: _Submitted) -> str:
+    """Return a subtask in words, without the folder of its key: layer 1 learner 2 fold 3."""
+    return submitted.key.rpartition("/")[2].replace("-", " ")

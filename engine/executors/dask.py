@@ -65,7 +65,10 @@ from engine.node_types import load_catalog
 from engine.processes import die_with_parent, usable_memory, wait_passively
 from engine.workspace import Workspace
 
-CONNECT_SECONDS = 4.0
+CONNECT_SECONDS = 3.0
+"""With the start of a command, a wrong address is reported within five seconds."""
+JOIN_SECONDS = 1.0
+"""The same for a scheduler that was lost: it is tried again and again."""
 STOP_SECONDS = 2.0
 CHECK_SECONDS = 0.2
 """How often a Dask task checks whether it is still wanted."""
@@ -81,9 +84,15 @@ it."""
 VISIBLE_SECONDS = 90.0
 """How long a result may take to appear: a network file system caches that it was not there."""
 
+GONE = ("CancelledError", "FutureCancelledError", "ClosedClientError")
+"""The errors of tasks that Dask dropped because its scheduler went away.
+
+By name: the classes can only be imported where Dask is installed."""
+
 Message = dict[str, Any]
-"""From a Dask task: its ``key``, and an ``event`` or that it ``stopped``. From the check of a
-worker: ``checked``, what it found. Empty: a wake-up."""
+"""From a Dask task: its ``key``, and an ``event`` or that it ``stopped``. From the client: that the
+task of a ``key`` was ``dropped``. From the check of a worker: ``checked``, what it found. Empty: a
+wake-up."""
 
 
 # In the supervisor
@@ -113,23 +122,47 @@ class DaskExecutor:
         """Since when each worker of the cluster is there, by address."""
         self.patience = float(os.environ.get(PATIENCE, PATIENCE_SECONDS))
         self._inbox: SimpleQueue[Message] = SimpleQueue()
-        self._client = connect(address)
-        # Dask's scheduler drops a topic named after a client together with the client.
-        self._client.subscribe_topic(self._client.id, lambda event: self._inbox.put(event[1]))
         expected = environment() | plugin_versions()
         self._check = WorkerCheck(str(run_folder), prepare_token(run_folder), expected)
         self._plugin = f"sylva-{run_folder.name}"
-        self._admit_workers()
+        self._client: Any = None
+        self._join(CONNECT_SECONDS)
         self._had_workers = self._looked = time.monotonic()
+
+    def _join(self, timeout: float) -> None:
+        """Connect to the scheduler and let it check the workers."""
+        self._client = connect(self.address, timeout=timeout)
+        # Dask's scheduler drops a topic named after a client together with the client.
+        self._client.subscribe_topic(self._client.id, lambda event: self._inbox.put(event[1]))
+        self._admit_workers()
+        self._left = False
+
+    def _join_again(self) -> None:
+        """Connect to the scheduler that is at the address now; it knows nothing of this run."""
+        with contextlib.suppress(Exception):
+            self._client.close(timeout=STOP_SECONDS)
+        with contextlib.suppress(Exception):  # the next look tries again
+            self._join(JOIN_SECONDS)
 
     @property
     def free(self) -> int:
         """How many tasks may be submitted now: one per thread.
 
+        Nodes that leave their thread to their subtasks do not count, up to one more per thread.
         Without any thread it is one: a waiting task then fails when no worker comes in time.
         """
         threads = max(1, sum(worker.threads for worker in self._admitted()))
-        return min(threads, self.limit or threads) - len(self.running)
+        others = sum(not running.task.delegates for running in self.running.values())
+        most = min(2 * threads, self.limit or 2 * threads)
+        return min(threads - others, most - len(self.running))
+
+    @property
+    def cluster(self) -> ClusterOfRun:
+        """What a node must know to submit subtasks of its own."""
+        machines = dict(Counter(worker.machine for worker in self._admitted()))
+        return ClusterOfRun(
+            self.address, self._check.resource, machines, self._client.id, self.limit
+        )
 
     def n_workers(self) -> int:
         """Return how many workers the cluster has, whether they are admitted or not."""
@@ -164,10 +197,9 @@ class DaskExecutor:
 
     def _submit(self, key: str, running: _Running) -> None:
         """Make a Dask task of a node."""
-        machines = dict(Counter(worker.machine for worker in self._admitted()))
-        cluster = ClusterOfRun(self.address, self._check.resource, machines, self._client.id)
+        cluster = self.cluster
         task = replace(running.task, cluster=cluster)
-        arguments = task.to_dict(), running.upcoming, self._client.id, machines
+        arguments = task.to_dict(), running.upcoming, self._client.id, cluster.machines
         try:
             # The scheduler of the run decides about retries, and no result may be used twice.
             running.future = self._client.submit(
@@ -178,9 +210,8 @@ class DaskExecutor:
                 retries=0,
                 resources={self._check.resource: 1},
             )
-        except Exception as error:  # the client gave up on a scheduler that went away
-            failed = NodeFailed(node=running.task.node, error=self._explain(error))
-            self._inbox.put({"key": key, "event": failed.to_dict()})
+        except Exception:  # the client gave up on a scheduler that went away
+            self._inbox.put({"key": key, "dropped": True})
         else:
             running.future.add_done_callback(self._receive_outcome)
 
@@ -189,6 +220,9 @@ class DaskExecutor:
         limit = COUNT_SECONDS if timeout is None else min(timeout, COUNT_SECONDS)
         events = [event for message in self._messages(limit) for event in self._handle(message)]
         if time.monotonic() - self._looked >= COUNT_SECONDS:
+            if self._left or self._client.status != "running":
+                self._left = True
+                self._join_again()
             events += self._look_at_workers()
         return events + self._fail_without_workers()
 
@@ -228,6 +262,9 @@ class DaskExecutor:
         if "checked" in message:
             return self._checked(message["checked"])
         running = self.running.get(message.get("key", ""))
+        if running is not None and "dropped" in message:
+            # It starts again if a scheduler and a worker come in time.
+            running.future, running.started, self._left = None, False, True
         if running is None or "event" not in message:
             return []
         event = event_from_dict(message["event"])
@@ -246,6 +283,9 @@ class DaskExecutor:
         try:
             outcome = future.result()
         except (Exception, CancelledError) as error:
+            if type(error).__name__ in GONE:
+                self._inbox.put({"key": future.key, "dropped": True})
+                return
             outcome = NodeFailed(node=running.task.node, error=self._explain(error)).to_dict()
         if outcome["kind"] == "finished":
             self._wait_until_visible(future.key, running.task)
@@ -260,13 +300,8 @@ class DaskExecutor:
 
     def _explain(self, error: BaseException) -> Failure:
         """Return why Dask did not run a task."""
-        # By name: the classes can only be imported where Dask is installed.
-        match type(error).__name__:
-            case "KilledWorker":
-                return Failure("lost", f"was lost several times with its Dask worker. {error}")
-            case "CancelledError" | "FutureCancelledError" | "ClosedClientError":
-                why = f"was lost: the Dask scheduler at {self.address} dropped it or went away"
-                return Failure("lost", why)
+        if type(error).__name__ == "KilledWorker":
+            return Failure("lost", f"was lost several times with its Dask worker. {error}")
         why = (
             f"no Dask worker could run it ({type(error).__name__}: {error}); "
             "each needs the same packages as this machine"
@@ -282,7 +317,10 @@ class DaskExecutor:
             threads=report["threads"],
             machine=report["machine"],
             why=why,
+            memory=report["memory"],
         )
+        if self.workers.get(worker.address) == worker:
+            return []  # its report was read twice
         self.workers[worker.address] = worker
         others = self._look_at_workers()
         if self._admitted() == [worker]:
@@ -307,21 +345,34 @@ class DaskExecutor:
         """
         self._looked = now = time.monotonic()
         try:
-            present = self._client.nthreads(callback_timeout=STOP_SECONDS)
-        except (OSError, AttributeError):  # out of reach, or the client has given up
-            present = {}
+            present = {} if self._left else self._client.nthreads(callback_timeout=STOP_SECONDS)
+        except (OSError, AttributeError):
+            return []  # it is busy; ``wait`` notices when the connection is lost
         gone = [self.workers.pop(address) for address in set(self.workers) - set(present)]
         events: list[RunEvent] = [each.model_copy(update={"state": "lost"}) for each in gone]
         self._present = {each: self._present.get(each, now) for each in present}
-        for address in set(present) - set(self.workers):
+        unknown = set(present) - set(self.workers)
+        if unknown:
+            self._read_missed_reports(unknown)
+        for address in unknown:
             if now - self._present[address] >= CHECKED_SECONDS:
-                why = "it cannot run the check of this run; has it another version of Python?"
+                why = (
+                    "it has not answered the check of this run yet; it may be busy, or have "
+                    "another version of Python"
+                )
                 refused = WorkerUpdate(address=address, state="refused", why=why)
                 self.workers[address] = refused
                 events.append(refused)
         if self._admitted():
             self._had_workers = now
         return events
+
+    def _read_missed_reports(self, unknown: set[str]) -> None:
+        """Read reports of workers again: one may have come before this client listened to them."""
+        with contextlib.suppress(Exception):  # the scheduler is out of reach for a moment
+            for _, message in self._client.get_events(self._client.id):
+                if message.get("checked", {}).get("address") in unknown:
+                    self._inbox.put(message)
 
     def _fail_without_workers(self) -> list[RunEvent]:
         """Fail all nodes if the run has been without admitted workers for too long."""
@@ -337,8 +388,10 @@ class DaskExecutor:
         """Return why no worker may run a node, and what to do."""
         wait = f"for {self.patience:g} s"
         refused = [f"{worker.address}: {worker.why}" for worker in self.workers.values()]
+        scheduler = f"the Dask scheduler at {self.address}"
+        if self._left:
+            return f"was lost: {scheduler} has not answered {wait}; start it and its workers"
         if not refused:
-            scheduler = f"the Dask scheduler at {self.address}"
             return f"was lost: {scheduler} has had no worker {wait}; start some"
         return (
             f"was lost: no worker of the cluster at {self.address} could be used {wait}. "
@@ -371,21 +424,31 @@ def check_workers(address: str, workspace: Workspace) -> list[WorkerUpdate]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def connect(address: str, name: str = "sylva") -> Any:
+def connect(address: str, name: str = "sylva", timeout: float = CONNECT_SECONDS) -> Any:
     """Return a client of the cluster; raise ``SylvaError`` if no scheduler answers."""
+    dask = distributed()
     try:
-        client = distributed().Client
-        return client(address, timeout=CONNECT_SECONDS, set_as_default=False, name=name)
+        # A client would wait without end for a server that accepts the connection and says nothing.
+        asyncio.run(asyncio.wait_for(_ask_scheduler(address), timeout))
+        return dask.Client(address, timeout=timeout, set_as_default=False, name=name)
     except TypeError as error:  # Dask has no settings for encrypted connections
         raise SylvaError(
             f"The cluster at {address} needs a certificate: set Dask's TLS settings on this "
             "machine as docs/cluster.md says."
         ) from error
-    except (OSError, ValueError) as error:
+    except Exception as error:  # of any kind: what answers may be anything
         raise SylvaError(
             f"No Dask scheduler answers at {address}. "
             "Start one as docs/cluster.md says, or give another --executor."
         ) from error
+
+
+async def _ask_scheduler(address: str) -> None:
+    """Ask what answers at an address for what only a Dask scheduler has."""
+    dask = distributed()
+    settings = dask.Security().get_connection_args("client")
+    async with dask.rpc(address, connection_args=settings) as scheduler:
+        await scheduler.identity()
 
 
 def distributed() -> Any:
@@ -464,6 +527,7 @@ def _resign(worker: Any, task: NodeTask) -> NoReturn:
         "address": worker.address,
         "threads": worker.state.nthreads,
         "machine": socket.gethostname(),
+        "memory": 0,
         "refusals": [f"it does not see the workspace {task.workspace} any more"],
     }
     worker.log_event(task.cluster.topic, {"checked": report})

@@ -22,6 +22,8 @@ from engine.executors.worker import out_of_memory
 from engine.processes import exit_text, kill_group
 from engine.workspace import Workspace
 
+NO_MEMORY = ("bad_alloc", "LLVM ERROR: Unable to allocate")
+"""What C++ libraries write when they get no memory."""
 GRACE_SECONDS = 0.5
 """How long a node may take to stop by itself before it is killed."""
 
@@ -179,7 +181,7 @@ class LocalExecutor:
             return Failure("crashed", why)
         trace = _tail(self.workspace, task)
         # C++ code ends the process when it gets no memory, before Python can raise MemoryError.
-        if "bad_alloc" in trace:
+        if any(words in trace for words in NO_MEMORY):
             return Failure("memory", out_of_memory(task))
         if -code == signal.SIGKILL:
             why = (

@@ -142,7 +142,7 @@ def _remote(task: NodeTask) -> Iterator[Any]:
     # Needs the package for clusters, which is not always installed.
     from engine.executors.cluster_jobs import ClusterJobs
 
-    jobs = ClusterJobs(task)
+    jobs = ClusterJobs(task, log=_print)
     try:
         yield jobs
     finally:
@@ -228,13 +228,18 @@ def _context(
         branch=task.branch,
         branches=task.branches,
         on_progress=_Throttle(send_progress, PROGRESS_SECONDS),
-        on_log=lambda text: print(time.strftime("%H:%M:%S"), text, flush=True),
+        on_log=_print,
         on_subtask=send_subtask,
         on_publish=send_part,
         on_reading=on_reading,
         cancelled=cancelled,
         run_id=task.run,
     )
+
+
+def _print(text: str) -> None:
+    """Add a line to the log of the node."""
+    print(time.strftime("%H:%M:%S"), text, flush=True)
 
 
 def _publish(result: PartialResult, send: Send) -> None:

@@ -1,10 +1,10 @@
 """Find what in the data may spoil a model, or make its figures better than they are.
 
-- ``table_hints``     about one table: numbers stored as text, decimal commas, ids as features, a
-                      column that gives the target away
+- ``table_hints``     about one table: numbers stored as text, decimal commas, ids as features, rows
+                      that are copies of others, a column that gives the target away
 - ``pipeline_hints``  about the tables of a pipeline and what it does with them: also rows of the
-                      future in the training rows, too few test rows of a class, and test rows that
-                      choose a model
+                      future in the training rows, a time as a feature, too few test rows of a
+                      class, and test rows that choose a model
 
 A hint never stops a run. It is computed from the preview of the table, which has a limited size,
 and remembered for as long as the table stays the same.
@@ -41,6 +41,9 @@ MIN_SHARE = 0.95
 """From this share of numbers on, a column of texts is meant as numbers."""
 MIN_ROWS = 50
 """A table with fewer rows says too little about its columns."""
+MOST_ROWS_OF_GROUP, FEWEST_GROUPS = 10, 200
+"""With at most so many rows for each of at least so many values, a column names customers or the
+like."""
 LEAK_AUC = 0.99
 LEAK_ROWS = 20_000
 LEAK_VALUES = 4_000_000
@@ -100,10 +103,13 @@ def _hints(seen: Preview, table: Table, params: LoadDataParams) -> Iterator[BadI
     if rows < MIN_ROWS:
         return
     features = [name for name in table.features if name not in params.types]
+    numbers = set()
     for name in features:
         column = table.data.column(name)
         if kind_of(column.type) in ("category", "text"):
-            yield from _numbers_as_text(name, column)
+            for hint in _numbers_as_text(name, column):
+                numbers.add(name)
+                yield hint
     ids = [name for name in table.features if _is_id(name, table.data.column(name))]
     for name in ids:
         yield BadInput(
@@ -111,7 +117,19 @@ def _hints(seen: Preview, table: Table, params: LoadDataParams) -> Iterator[BadI
             "rows by heart; give it the role ID, or ignore it",
             field="roles",
         )
-    yield from _leaks(table, [name for name in table.features if name not in ids])
+    others = [name for name in table.features if name not in numbers]
+    groups = [name for name in others if _is_group(name, table.data.column(name))]
+    for name in groups:
+        values = len(table.data.column(name).unique())
+        yield BadInput(
+            f"the column '{name}' has {values:,} values in {rows:,} rows, like the ID of a "
+            "customer or a device; a model would learn each of them by heart; give it the role "
+            "group, so that its rows stay together in Split, or ignore it",
+            field="roles",
+        )
+    yield from _copies(table.data)
+    known = {*ids, *groups}
+    yield from _leaks(table, [name for name in table.features if name not in known])
 
 
 def _numbers_as_text(name: str, column: pa.ChunkedArray) -> Iterator[BadInput]:
@@ -209,6 +227,39 @@ def _is_id(name: str, column: pa.ChunkedArray) -> bool:
     extremes = pc.min_max(column).as_py()
     # All numbers of a range, each once: rows that were counted.
     return bool(extremes["max"] - extremes["min"] == len(column) - 1)
+
+
+def _is_group(name: str, column: pa.ChunkedArray) -> bool:
+    """Return whether a column names things that have a few rows each, such as customers."""
+    import pyarrow as pa
+
+    kind = kind_of(column.type)
+    is_number = pa.types.is_integer(column.type) and ID_NAME.search(name) is not None
+    if not (kind == "category" or is_number):
+        return False
+    values = len(column.drop_null().unique())
+    rows = len(column) - column.null_count
+    return values >= FEWEST_GROUPS and values < rows <= MOST_ROWS_OF_GROUP * values
+
+
+def _copies(data: pa.Table) -> Iterator[BadInput]:
+    """Yield a hint if rows are copies of others.
+
+    Rows of a few numbers may be equal by chance. So a column must show that they are copies: each
+    different row has another value there, such as an ID.
+    """
+    rows = data.num_rows
+    values = [len(column.unique()) for column in data.columns]
+    if not any(rows / 2 < each < rows for each in values):
+        return
+    different = data.group_by(data.column_names, use_threads=False).aggregate([]).num_rows
+    if different < rows and different in values:
+        yield BadInput(
+            f"{counted(rows - different, 'row')} of {rows:,} repeat another row in all columns; "
+            "if one of them is a training row and the other a test row, figures are too good; "
+            "remove them in an SQL node with SELECT DISTINCT * FROM a",
+            field="source",
+        )
 
 
 # A column that gives the target away
@@ -366,6 +417,8 @@ def _time_hints(name: str, params: Any, columns: Columns) -> Iterator[DataHint]:
     A split that keeps the rows of a group together was chosen, so it gets none.
     """
     grouped = params.group_column is not None or any(each.role == "group" for each in columns)
+    if params.time_column is not None:
+        yield from _time_as_feature(name, params.time_column, columns)
     if params.time_column is not None or grouped:
         return
     times = [column.name for column in columns if column.role == "time"] or [
@@ -378,6 +431,17 @@ def _time_hints(name: str, params: Any, columns: Columns) -> Iterator[DataHint]:
             f"the rows have a time ('{times[0]}'), but test rows are drawn at random: the model "
             "learns from rows that are later than its test rows, and its figures are too good; "
             f"set Time column to '{times[0]}'",
+            node=name,
+            field="time_column",
+        )
+
+
+def _time_as_feature(name: str, time: str, columns: Columns) -> Iterator[DataHint]:
+    """Yield a hint if the column that a split is ordered by is also a feature."""
+    if any(column.name == time and column.role == "feature" for column in columns):
+        yield DataHint(
+            f"the column '{time}' is also a feature: test rows, and all rows in use, are later "
+            "than any time that the model knows; give it the role time in Load data",
             node=name,
             field="time_column",
         )

@@ -287,8 +287,22 @@ CLEARER = {
 """What errors of DuckDB mean, by some of their words."""
 
 
+WRONG_TYPES = re.compile(r"""argument types '(.+?)\((.*?)\)'\. You|call "(.+?)\((.*?)\)"\. In""")
+OWN_TYPE = re.compile(r"ENUM\('(text|category)'\)")
+LITERAL = re.compile(r"\b(STRING|INTEGER)_LITERAL\b")
+
+
 def _first_sentence(message: str) -> str:
     """Return what an error of DuckDB says, without the kind of error and the lines of the query."""
+    # These are types of this module, which stand for texts.
+    message = LITERAL.sub(r"\1", OWN_TYPE.sub(r"\1", message))
+    wrong = WRONG_TYPES.search(message)
+    if wrong:
+        name, types = wrong[1] or wrong[3], wrong[2] or wrong[4]
+        return (
+            f"'{name}' cannot be used with {types.lower()}; change the type of a value, as in "
+            "amount::DOUBLE"
+        )
     for words, clearer in CLEARER.items():
         if words in message:
             return clearer

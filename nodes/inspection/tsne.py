@@ -17,6 +17,8 @@ FEWEST_ROWS = 5
 INTERPOLATE_FROM = 10_000
 """With this many rows or more, forces are interpolated on a grid; with fewer, a tree of the points
 is faster."""
+THREADS_FROM = 1_000
+"""With fewer rows, threads wait for one another for longer than they work."""
 EARLY, LATE = 250, 500
 """Iterations with exaggerated forces, which find the clusters, and iterations that arrange each of
 them."""
@@ -70,7 +72,7 @@ def embed(
             negative_gradient_method="fft" if len(points) >= INTERPOLATE_FROM else "bh",
             callbacks=[report],
             callbacks_every_iters=REPORT_EVERY,
-            n_jobs=threads,
+            n_jobs=threads if len(points) >= THREADS_FROM else 1,
             random_state=seed,
         ).fit(points)
     return np.asarray(plane, np.float32)

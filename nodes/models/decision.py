@@ -1,6 +1,7 @@
 """Choose from which probability on a row is positive, and make probabilities mean what they say.
 
 - ``ThresholdCounts``    what happens at every threshold: rows found and interrupted, money
+- ``money_metric``       the money of the decisions at one threshold, as a metric
 - ``Calibration``        a map of probabilities; ``fit_calibration`` fits it to rows
 - ``reliability``        how often rows of about the same probability are positive
 - ``row_amounts``        the amounts in a column, checked
@@ -19,6 +20,8 @@ from engine.values import Costs
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from deepforest.metrics import Metric
 
 MAX_POINTS = 500
 """Thresholds that a report holds: more cannot be distinguished on a slider."""
@@ -189,6 +192,26 @@ class ThresholdCounts:
         )
 
 
+def money_metric(costs: Costs, threshold: float, amounts: np.ndarray | None) -> Metric:
+    """Return the money of the decisions at a threshold as a metric of two classes.
+
+    It is the mean over rows of what a row is worth, times the number of rows, so that it has the
+    value that ``Costs.shown`` gives.
+    """
+    from deepforest.metrics import Metric, metric_title
+
+    def worth(truth: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
+        positive, interrupted = truth == 1, probabilities[:, 1] >= threshold
+        found = np.full(len(truth), costs.gain)
+        if costs.amounts is not None and amounts is not None:
+            found = found + amounts
+        not_found = np.where(positive, -costs.missed, 0.0)
+        worth = np.where(interrupted, np.where(positive, found, -costs.false_alarm), not_found)
+        return np.asarray((-worth if costs.is_cost else worth) * len(truth))
+
+    return Metric(costs.name, metric_title(costs.name), not costs.is_cost, per_row=worth)
+
+
 def _after_none(sums: np.ndarray) -> np.ndarray:
     """Return sums at the thresholds, with 0 for the first one, where no row is positive."""
     return np.concatenate((np.zeros(1, sums.dtype), sums))
@@ -213,6 +236,14 @@ def row_amounts(column: pa.ChunkedArray, name: str, *, field: str | None = None)
         raise BadInput(
             f"the amount '{name}' is not a finite number in {wrong:,} of {len(amounts):,} rows; "
             "correct it or leave these rows out",
+            field=field,
+        )
+    with np.errstate(over="ignore"):
+        total = amounts.sum()
+    if not np.isfinite(total):
+        raise BadInput(
+            f"the amounts '{name}' add up to more than a number can hold; give them in a larger "
+            "unit",
             field=field,
         )
     below = int((amounts < 0).sum())

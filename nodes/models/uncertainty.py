@@ -39,13 +39,14 @@ def intervals_of(
     *,
     ranked: Rows | None = None,
     groups: np.ndarray | None = None,
+    money: Metric | None = None,
 ) -> dict[str, Any]:
     """Return what an evaluation stores about the certainty of its figures.
 
     ``figures`` are values by the names of metrics; other entries are ignored. ``truth`` are class
     numbers and ``output`` probabilities, or ``truth`` and ``output`` are numbers of a regression.
-    ``ranked`` are the rows with the positive class against the rest, if there is one. With
-    ``groups``, whole groups are resampled.
+    ``ranked`` are the rows with the positive class against the rest, if there is one, and ``money``
+    is a metric of these rows. With ``groups``, whole groups are resampled.
 
     ``intervals`` are 95 % intervals, ``replicates`` the values on resampled rows, ``units`` how
     many rows or groups decide about a figure, and ``resampled`` is ``rows`` or ``groups``.
@@ -65,6 +66,8 @@ def intervals_of(
             if computed is not None and abs(computed - value) < SAME:
                 chosen[is_ranked].append(metric)
                 break
+    if money is not None:
+        chosen[True].append(money)
     found: dict[str, Replicates] = {}
     for is_ranked, metrics in chosen.items():
         if metrics:

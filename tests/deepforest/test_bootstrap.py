@@ -128,6 +128,8 @@ def test_large_tables_have_fewer_replicates() -> None:
     assert bootstrap.replicate_count(1_000, 2) == 1_000
     assert bootstrap.replicate_count(1_000_000, 2) == 200
     assert bootstrap.replicate_count(1_000_000, 50) == 100
+    assert bootstrap.replicate_count(100, 10) == 1_000
+    assert bootstrap.replicate_count(100, 200) < 300
 
 
 @pytest.mark.parametrize("name", ["auc", "accuracy", "f1", "ks", "average_precision"])
@@ -332,3 +334,67 @@ def test_intervals_of_numbers_hold_the_true_value_95_times_in_100(case: str) -> 
     for name, (single, paired) in found.items():
         single.check(name)
         paired.check(f"difference of {name}")
+
+
+PAYMENTS = {
+    "5 % of 1,000, like amounts": (1_000, 0.05, 0.5),
+    "10 % of 2,000": (2_000, 0.1, 1.0),
+    # A few payments are most of the money.
+    "2 % of 3,000, a few large amounts": (3_000, 0.02, 1.4),
+}
+
+
+def payments(rng: np.random.Generator, rows: int, share: float, spread: float) -> Any:
+    """Rows as ``drawn``; the outputs have a third column with the amount of each row."""
+    truth, *outputs = drawn(rng, rows, share, 2.0)
+    amounts = rng.lognormal(4, spread, rows)
+    return truth, *(np.column_stack([output, amounts]) for output in outputs)
+
+
+def saved(truth: Any, output: Any) -> Any:
+    """The money that each row saves if all from a probability of 0.1 on are interrupted."""
+    return np.where(output[:, 1] >= 0.1, output[:, 2] * truth - 5.0, 0.0)
+
+
+MONEY_SAVED = Metric("money_saved", "Money saved", True, per_row=saved)
+
+
+def test_money_of_a_few_large_amounts_has_no_interval() -> None:
+    for amounts, is_known in (([900.0, 1.0], False), ([20.0, 21.0], True)):
+        truth = np.repeat([1, 0], [40, 400])
+        output = np.column_stack([1 - truth, truth, np.resize(amounts, 440)])
+        output[2:40, 2] = amounts[1]
+        found = resampled([MONEY_SAVED], truth, output)["money_saved"]
+        assert found.value == pytest.approx(saved(truth, output).mean())
+        limits = found.interval()
+        assert (limits is not None) == is_known
+        if limits is not None:
+            assert limits[0] < found.value < limits[1]
+
+
+def test_money_may_be_lost_and_groups_decide_together() -> None:
+    truth = np.repeat([1, 0], [60, 400])
+    output = np.column_stack([np.zeros(460), np.full(460, 0.5), np.full(460, 20.0)])
+    found = resampled([MONEY_SAVED], truth, output)["money_saved"]
+    low, high = found.interval() or (0.0, 0.0)
+    assert low < found.value < high < 0
+    groups = np.minimum(np.arange(460) // 15, 4)
+    assert resampled([MONEY_SAVED], truth, output, groups=groups)["money_saved"].units < 5
+
+
+@pytest.mark.parametrize(("share", "rows"), [(0.05, 200), (0.3, 30), (0.9, 60)])
+def test_intervals_of_counted_shares_hold_the_true_value(share: float, rows: int) -> None:
+    counts = np.random.default_rng(0).binomial(rows, share, 2_000)
+    held = [low <= share <= high for low, high in (wilson(count, rows) for count in counts)]
+    assert 0.92 <= np.mean(held) <= 0.98
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", PAYMENTS)
+def test_intervals_of_money_hold_the_true_value_95_times_in_100(case: str) -> None:
+    rows, share, spread = PAYMENTS[case]
+    found = coverages(partial(payments, share=share, spread=spread), [MONEY_SAVED], rows)
+    single, paired = found["money_saved"]
+    single.check("money saved")
+    # Few amounts decide, so that the interval of a difference is rather too wide.
+    paired.check("difference of money saved", 1.0)

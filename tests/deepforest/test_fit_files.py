@@ -21,15 +21,33 @@ from deepforest.presets import regression_preset
 from tests.expect import refused
 
 FORESTS = [
-    {"kind": "random_forest", "n_estimators": 6},
-    {"kind": "completely_random_forest", "n_estimators": 6},
+    {"kind": "random_forest", "n_estimators": 4},
+    {"kind": "completely_random_forest", "n_estimators": 4},
 ]
-LEARNERS = {
-    "gcforest": FORESTS,
-    "mart_cascade": [{"kind": "mart", "n_estimators": 5}],
-    "mddf": FORESTS,
-    "gcforest_cs": FORESTS,
+MARTS = [{"kind": "mart", "n_estimators": 3}]
+COMPOSITE = [{"kind": "composite_forest", "n_estimators": 2, "max_depth": 1, "degrees": [1]}]
+PER_LAYER = {"resampling": "per_layer", "max_layers": 2}
+CASCADES: list[tuple[str, list[dict[str, Any]], int, dict[str, Any]]] = [
+    # Blind cascades, and one that learns all rows.
+    ("gcforest", [*FORESTS[:1], *MARTS], 2, {}),
+    ("gcforest", COMPOSITE, 2, PER_LAYER),
+    ("mart_cascade", MARTS, 3, PER_LAYER),
+    ("mddf", FORESTS, 3, PER_LAYER | {"gamma": 0.5, "mu": 0.5, "depth_step": 1}),
+    ("gcforest_cs", FORESTS, 2, PER_LAYER),
+]
+ONE_LAYER: dict[str, Any] = {
+    "learners": FORESTS,
+    "random_state": 0,
+    "max_layers": 1,
+    "cv": 3,
+    "n_jobs": 1,
 }
+
+
+@pytest.fixture(autouse=True)
+def without_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What survives a power failure is tested elsewhere."""
+    monkeypatch.setattr("os.fsync", lambda handle: None)
 
 
 class OtherMachine:
@@ -66,18 +84,16 @@ def table(n_classes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return x, y, rng.random(200) + 0.5
 
 
-@pytest.mark.parametrize("name", list(LEARNERS))
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_the_model_is_the_same_bit_for_bit(name: str, n_classes: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "learners", "n_classes", "changes"), CASCADES)
+def test_the_model_is_the_same_bit_for_bit(
+    name: str,
+    learners: list[dict[str, Any]],
+    n_classes: int,
+    changes: dict[str, Any],
+    tmp_path: Path,
+) -> None:
     x, y, weights = table(n_classes)
-    settings: dict[str, Any] = {
-        "learners": LEARNERS[name],
-        "random_state": 0,
-        "max_layers": 2,
-        "cv": 3,
-        "n_jobs": 2,
-        "categorical_features": [3],
-    }
+    settings = ONE_LAYER | {"learners": learners, "categorical_features": [3]} | changes
     here = preset(name, **settings).fit(x, y, sample_weight=weights)
     other = OtherMachine(tmp_path)
     there = preset(name, **settings)
@@ -89,20 +105,30 @@ def test_the_model_is_the_same_bit_for_bit(name: str, n_classes: int, tmp_path: 
 
 def test_numbers_are_predicted_the_same(tmp_path: Path) -> None:
     x, y, _ = table(0)
-    settings = {"random_state": 0, "max_layers": 1, "cv": 3, "n_jobs": 1}
+    settings = ONE_LAYER | {"learners": MARTS}
     here = regression_preset("mart_cascade", **settings).fit(x, y)
     there: CascadeForestRegressor = regression_preset("mart_cascade", **settings)
     there.fit(x, y, checkpoint=tmp_path, executor=OtherMachine(tmp_path))
     np.testing.assert_array_equal(here.predict(x), there.predict(x))
 
 
+def test_a_table_with_many_columns_can_be_fitted_elsewhere(tmp_path: Path) -> None:
+    # The bins of more than 250 columns are learned from fewer rows than LightGBM's default.
+    x = np.random.default_rng(0).standard_normal((60, 251), dtype=np.float32)
+    settings: dict[str, Any] = {"random_state": 0, "max_layers": 2, "patience": 3, "cv": 2}
+    settings |= {"learners": MARTS, "n_jobs": 1}
+    here = preset("mart_cascade", **settings).fit(x, x[:, 0] > 0)
+    there = preset("mart_cascade", **settings)
+    there.fit(x, x[:, 0] > 0, checkpoint=tmp_path, executor=OtherMachine(tmp_path))
+    np.testing.assert_array_equal(here.predict_proba(x), there.predict_proba(x))
+
+
 def test_a_result_that_is_there_is_used_whoever_made_it(tmp_path: Path) -> None:
     x, y, _ = table(2)
-    settings = {"random_state": 0, "max_layers": 1, "cv": 3, "n_jobs": 1}
-    preset("gcforest", **settings).fit(x, y, checkpoint=tmp_path)
+    preset("gcforest", **ONE_LAYER).fit(x, y, checkpoint=tmp_path)
     other = OtherMachine(tmp_path)
     events: list[FitEvent] = []
-    again = preset("gcforest", **settings)
+    again = preset("gcforest", **ONE_LAYER)
     again.fit(x, y, checkpoint=tmp_path, executor=other, listener=events.append)
     assert other.keys == []
     assert {event.state for event in events if event.place} == {"waiting", "kept"}
@@ -119,7 +145,7 @@ def test_a_fit_that_was_done_is_not_done_again(
             requests[key] = request
             return super().submit_job(key, request)
 
-    cascade = preset("gcforest", random_state=0, max_layers=1, cv=3, n_jobs=1)
+    cascade = preset("gcforest", **ONE_LAYER)
     cascade.fit(x, y, checkpoint=tmp_path, executor=Recording(tmp_path))
     monkeypatch.setattr("deepforest._fit_files.carry_out", None)  # a fit would raise TypeError
     for key, request in requests.items():
@@ -129,7 +155,7 @@ def test_a_fit_that_was_done_is_not_done_again(
 def test_the_worker_of_a_fit_is_reported(tmp_path: Path) -> None:
     x, y, _ = table(2)
     events: list[FitEvent] = []
-    cascade = preset("gcforest", random_state=0, max_layers=1, cv=3, n_jobs=1)
+    cascade = preset("gcforest", **ONE_LAYER)
     other = OtherMachine(tmp_path)
     cascade.fit(x, y, checkpoint=tmp_path, executor=other, listener=events.append)
     finished = [event for event in events if event.state == "finished" and event.place]
@@ -145,7 +171,7 @@ def test_a_result_that_did_not_arrive_fails_the_fit(tmp_path: Path) -> None:
             done.set_result("other")
             return done
 
-    cascade = preset("gcforest", random_state=0, max_layers=1, cv=3, n_jobs=1)
+    cascade = preset("gcforest", **ONE_LAYER)
     with refused(OSError, naming=["layer-1", str(tmp_path)]):
         cascade.fit(x, y, checkpoint=tmp_path, executor=Lossy(tmp_path))
 
@@ -160,6 +186,6 @@ def test_other_machines_need_a_folder(tmp_path: Path) -> None:
 def test_a_checkpointer_of_a_folder_will_do(tmp_path: Path) -> None:
     x, y, _ = table(2)
     other = OtherMachine(tmp_path)
-    cascade = preset("gcforest", random_state=0, max_layers=1, cv=3, n_jobs=1)
+    cascade = preset("gcforest", **ONE_LAYER)
     cascade.fit(x, y, checkpoint=FolderCheckpointer(tmp_path), executor=other)
     assert other.keys

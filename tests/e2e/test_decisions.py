@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 import sylva
 from engine.pipeline import Edge, Node, Pipeline, Sweep
@@ -58,6 +61,58 @@ def tile(studio: Studio, title: str) -> Any:
     label = studio.page.get_by_text(title, exact=True)
     figures = studio.panel.get_by_test_id("stMetric").filter(has=label)
     return figures.get_by_test_id("stMetricValue")
+
+
+RAW_ROWS = 400
+QUERY = """SELECT DISTINCT * EXCLUDE (amount),
+  replace(replace(amount, '.', ''), ',', '.')::double AS amount FROM a"""
+
+
+def write_raw_table(path: Path) -> None:
+    """Orders with decimal commas, and three rows that stand there twice."""
+    rng = np.random.default_rng(0)
+    lines = []
+    for number in range(RAW_ROWS):
+        amount = rng.lognormal(4, 1)
+        fraud = "yes" if amount * rng.random() > 60 else "no"
+        lines.append(
+            f"P{number:04d};{f'{amount:.2f}'.replace('.', ',')};{rng.random():.4f};{fraud}"
+        )
+    path.write_text("\n".join(["order;amount;score;fraud", *lines, *lines[:3]]) + "\n")
+
+
+def test_a_raw_table_is_prepared_by_its_hints_and_learned(studio: Studio) -> None:
+    write_raw_table(studio.workspace.data / "raw_orders.csv")
+    page = studio.page
+    page.goto(f"{studio.address}/data?file=raw_orders.csv")
+    hints = page.get_by_test_id("stAlert").filter(has_text="decimal commas")
+    expect()(hints).to_contain_text("'amount'")
+    expect()(hints).to_contain_text("3 rows of 403 repeat another row")
+    target = page.get_by_role("combobox", name=re.compile("Target")).first
+    option = page.get_by_role("option", name="fraud", exact=True)
+    studio.click_until(target, option.is_visible, "the columns")
+    option.click()
+    stage = page.locator(".stage")
+    studio.click_until(studio.button("Use in a new pipeline"), stage.is_visible, "the canvas")
+
+    studio.drop("sql", 150, 560)
+    studio.connect("load.table", "sql.a")
+    studio.connect("sql.table", "split.table")
+    ends = {("load.table", "sql.a"), ("sql.table", "split.table")}
+    studio.saved(lambda now: ends <= {(str(e.source), str(e.target)) for e in now.edges})
+    studio.choose("sql")
+    expect()(studio.panel).to_contain_text("amount (text)")
+
+    def written() -> bool:
+        studio.field("Query").fill(QUERY)
+        studio.field("Query").press("Control+Enter")
+        return waited(lambda: studio.document.nodes["sql"].params.get("query") == QUERY, 10)
+
+    until(written, what="the query in the file")
+    studio.button("Run").click()
+    studio.expect_states(2 * PATIENCE, sql="finished", evaluate="finished")
+    expect()(studio.node("sql")).to_contain_text(f"{RAW_ROWS} × 4")
+    expect()(studio.node("evaluate")).to_contain_text("AUC")
 
 
 def test_the_slider_moves_all_figures_of_an_evaluation(studio: Studio) -> None:

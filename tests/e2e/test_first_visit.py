@@ -25,6 +25,12 @@ COVERED_BY_BUTTON = """image => {
     return document.elementFromPoint(x + width / 2, y + height / 2).closest("button") !== null;
 }"""
 
+FOOT_IS_COVERED = """card => {
+    const { y, height } = card.querySelector("[class*='st-key-foot-']").getBoundingClientRect();
+    const x = card.getBoundingClientRect().right - 12;
+    return document.elementFromPoint(x, y + height / 2).closest("button") !== null;
+}"""
+
 
 def test_a_new_user_finds_a_finished_example_and_looks_inside_its_forest(
     tmp_path: Path, browser: Any
@@ -75,6 +81,7 @@ def test_a_new_user_finds_a_finished_example_and_looks_inside_its_forest(
         expect(picture).to_be_visible()
         assert picture.evaluate("image => image.naturalWidth") > 0
         assert picture.evaluate(COVERED_BY_BUTTON), "a click on the picture does not open it"
+        assert not card.evaluate(FOOT_IS_COVERED), "a click beside Inspect opens the pipeline"
         expect(card).to_contain_text("Accuracy")
         studio.shoot("first-visit")
         search = first.get_by_role("searchbox", name="Search")

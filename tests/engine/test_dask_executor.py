@@ -13,9 +13,11 @@ import socket
 import subprocess
 import sys
 import sysconfig
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from http.server import HTTPServer, SimpleHTTPRequestHandler
 from pathlib import Path
 from uuid import uuid4
 
@@ -28,7 +30,7 @@ pytest.importorskip(
 from engine.environment import PACKAGES
 from engine.errors import BadInput, SylvaError
 from engine.executors import NodeTask
-from engine.executors.dask import DaskExecutor, fit_to_this_machine
+from engine.executors.dask import DaskExecutor, connect, fit_to_this_machine
 from engine.plan import RunOptions
 from engine.processes import end_leftover, identify, is_alive, usable_memory
 from tests.cluster import Cluster
@@ -226,6 +228,32 @@ def test_workers_on_one_machine_share_its_memory() -> None:
     assert usable_memory(4) == pytest.approx(usable_memory() / 4, abs=1)
 
 
+def test_what_answers_but_is_not_a_scheduler_is_not_waited_for() -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
+        with refused(SylvaError, naming=[address, "docs/cluster.md"]):
+            connect(address, timeout=0.2)
+
+
+def test_a_web_server_is_not_a_scheduler() -> None:
+    server = HTTPServer(("127.0.0.1", 0), SimpleHTTPRequestHandler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        with refused(SylvaError, naming=[f"tcp://127.0.0.1:{server.server_port}"]):
+            connect(f"tcp://127.0.0.1:{server.server_port}", timeout=0.5)
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_a_name_that_does_not_exist_is_not_waited_for() -> None:
+    address = "tcp://no-such-host.invalid:8786"
+    with refused(SylvaError, naming=[address]):
+        connect(address, timeout=0.2)
+
+
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
     with refused(SylvaError, naming=["sylva-studio[cluster]"]):
@@ -255,6 +283,30 @@ def test_a_worker_that_does_not_see_the_workspace_says_so(tmp_path: Path) -> Non
         assert all(
             each in answer.message("node") for each in (str(lab.workspace), "tcp://127.0.0.1:")
         )
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not shutil.which("unshare"), reason="needs root and unshare"
+)
+def test_a_workspace_that_is_another_folder_on_a_worker_is_named(tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+    other = tmp_path / "other"
+    for folder in (lab.workspace, other):
+        folder.mkdir()
+    words = f'mount --bind {other} {lab.workspace} && exec "$@"'
+    elsewhere = ["unshare", "--mount", "sh", "-c", words, "sh"]
+    if subprocess.run([*elsewhere, "true"], capture_output=True).returncode:
+        pytest.skip("this container may not mount anything")
+    finished(lab, lab.start_run(pipeline(node={})))
+    shutil.copytree(lab.workspace, other, dirs_exist_ok=True)
+    with Cluster(lab) as mixed:
+        mixed.start_worker(within=elsewhere)
+        mixed.start_worker()
+        answer = finished(lab, mixed.run(pipeline(**{f"node{i}": {"value": 2} for i in range(4)})))
+    whys = {worker["state"]: worker["why"] for worker in answer.json["workers"].values()}
+    assert set(whys) == {"admitted", "refused"}
+    assert str(lab.workspace) in whys["refused"]
 
 
 @pytest.mark.slow

@@ -33,7 +33,7 @@ SETTINGS = {"DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP": "12s"}
 
 def only_left_runs(cluster: Cluster) -> int:
     """Wait until all else that can be done is done; the process of the node that sleeps."""
-    until(lambda: {"left", "right"} <= set(cluster.lab.trace()) and len(cluster.nodes()) == 1, 60)
+    until(lambda: {"left", "right"} <= set(cluster.lab.trace()) and len(cluster.nodes()) == 1, 120)
     return cluster.nodes()[0]
 
 
@@ -58,12 +58,14 @@ def test_a_worker_that_leaves_costs_only_the_node_it_ran(
 
 
 def test_without_its_scheduler_a_run_fails_plainly_and_its_nodes_end(
-    lab: Lab, cluster: Cluster
+    lab: Lab, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("SYLVA_CLUSTER_PATIENCE", "20")
+    cluster.workers()
     command = cluster.run(ASLEEP)
     only_left_runs(cluster)
     lab.kill(cluster.scheduler.pid)
-    answer = lab.answer(command)
+    answer = lab.answer(command, timeout=90)
     assert (answer.code, answer.states["left"], answer.states["join"]) == (1, "failed", "skipped")
     assert answer.nodes["left"]["error"]["kind"] == "lost"
     assert cluster.address in answer.message("left")

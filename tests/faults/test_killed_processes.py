@@ -168,18 +168,20 @@ def _bytes_being_written(lab: Lab) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("moment", ["before it was told", "after it was told"])
-def test_a_supervisor_killed_before_its_first_word_leaves_a_run_to_resume_at_once(
-    moment: str, lab: Lab
+@pytest.mark.parametrize("point", ["supervisor-forked", "run-received"])
+def test_a_supervisor_killed_before_it_runs_a_node_leaves_a_run_to_resume_at_once(
+    point: str, lab: Lab
 ) -> None:
-    command = lab.start_run(diamond())
+    # It pauses there, so that a busy machine cannot let it go on before it is killed.
+    command = lab.start_run(diamond(), fault=f"{point}:run:none")
     supervisor = lab.supervisor()
-    if moment == "after it was told":
+    if point == "run-received":
         until(lambda: list(lab.workspace.glob("runs/*/*")))
     lab.kill(supervisor)
     interrupted = lab.answer(command)
     assert interrupted.code == 1
     assert "sylva resume" in interrupted.json["error"]
+    assert not lab.executions()
     resumed = lab.resume()
     assert (resumed.code, resumed.json["state"]) == (0, "done")
     assert set(lab.executions().values()) == {1}

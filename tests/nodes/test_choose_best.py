@@ -231,20 +231,26 @@ def test_columns_that_cannot_be_used_are_a_problem_before_the_run(cancer):
 # In a run and as a script
 
 
-def run_of(sylva: Sylva, tmp_path: Path, **nodes: Any) -> dict[str, Any]:
-    file = tmp_path / "pipeline.json"
-    file.write_text(json.dumps(document(**nodes)))
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Sylva, Path, dict[str, Any]]:
+    """A finished run of the sweep, where validation rows and also folds choose; its file."""
+    folder = tmp_path_factory.mktemp("finished")
+    by_folds = {"type": "choose-best", "params": {"metric": "log_loss", "how": FOLDS, "folds": 2}}
+    whole = document(by_folds=by_folds)
+    for edge in [each for each in whole["edges"] if each["to"].startswith("best.")]:
+        whole["edges"].append({**edge, "to": edge["to"].replace("best.", "by_folds.")})
+    file = folder / "pipeline.json"
+    file.write_text(json.dumps(whole))
+    sylva = Sylva(folder / "workspace")
     state: dict[str, Any] = sylva.json("run", file)
     assert state["state"] == "done"
-    return state
+    return sylva, file, state["nodes"]
 
 
-def test_a_sweep_that_ends_in_a_choice_predicts_and_evaluates_the_test_rows_once(tmp_path):
-    sylva = Sylva(tmp_path / "workspace")
-    state = run_of(sylva, tmp_path)
-    nodes = state["nodes"]
+def test_a_sweep_that_ends_in_a_choice_predicts_and_evaluates_the_test_rows_once(finished):
+    sylva, _, nodes = finished
     branches = [f"mart-{number}" for number in (1, 2, 3, 4)]
-    others = ["load", "split", "plain", "best", "predict", "evaluate"]
+    others = ["load", "split", "plain", "best", "by_folds", "predict", "evaluate"]
     assert sorted(nodes) == sorted(others + branches)
     reports = reports_of_last_run(sylva.workspace)
     assert len(reports["best"].rows) == 5
@@ -255,12 +261,12 @@ def test_a_sweep_that_ends_in_a_choice_predicts_and_evaluates_the_test_rows_once
     assert best in branches
 
 
-@pytest.mark.parametrize("how", [{}, {"how": FOLDS, "folds": 2}], ids=["rows", "folds"])
-def test_a_script_chooses_the_model_that_a_run_chooses(tmp_path, how):
-    sylva = Sylva(tmp_path / "workspace")
-    best = NODES["best"] | {"params": {"metric": "log_loss"} | how}
-    run_of(sylva, tmp_path, best=best)
-    script = sylva("export", tmp_path / "pipeline.json")
+def test_a_script_chooses_the_models_that_a_run_chooses(finished, tmp_path):
+    sylva, file, _ = finished
+    script = sylva("export", file)
     assert script.count("steps.evaluate(") == 1
     printed = told(run_script(script, tmp_path / "elsewhere", tmp_path))
-    assert_same_figures(printed, reports_of_last_run(sylva.workspace))
+    reports = reports_of_last_run(sylva.workspace)
+    how = [reports[name].data["chosen_on"]["how"] for name in ("best", "by_folds")]
+    assert how == ["validation rows", FOLDS]
+    assert_same_figures(printed, reports)

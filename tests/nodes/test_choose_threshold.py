@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from pydantic import ValidationError
 
 from engine.errors import BadInput
 from engine.node_types import Column
@@ -191,6 +192,14 @@ class TestRefusals:
         data = validation.data.drop_columns("amount").append_column("amount", pa.array(amounts))
         with refused(field="amounts", naming=["amount", words, "1 of 1,500"]):
             choose(ctx, folder, Table(data, "y"), rule="amounts", amounts="amount")
+
+    def test_sums_that_no_number_can_hold(self, ctx, folder, validation):
+        data = validation.data.drop_columns("amount")
+        data = data.append_column("amount", pa.array([1e308] * data.num_rows))
+        with refused(field="amounts", naming=["amount", "larger unit"]):
+            choose(ctx, folder, Table(data, "y"), rule="amounts", amounts="amount")
+        with pytest.raises(ValidationError, match="less than or equal"):
+            ChooseThresholdParams(rule="costs", missed_cost=1e300)
 
     @pytest.mark.parametrize("column", [None, "amuont", "y"])
     def test_a_column_that_has_no_amounts_is_refused_before_the_run(self, validation, column):
@@ -434,6 +443,11 @@ class TestUse:
         saved_money = amounts[shown & fraud].sum() - 3 * shown.sum()
         assert report.headline["money_saved"] == pytest.approx(saved_money)
         assert report.data["decision"]["rule"] == made.decision.rule
+        low, high = report.data["intervals"]["money_saved"]
+        assert low < saved_money < high
+        # The replicates are sums of all rows, as the figure is.
+        middle = np.mean(report.data["replicates"]["money_saved"])
+        assert middle == pytest.approx(saved_money, rel=0.1)
 
     def test_the_other_class_is_evaluated_at_the_same_decisions(self, ctx, decided, test_rows):
         made = self.predictions(ctx, decided, test_rows)

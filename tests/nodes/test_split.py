@@ -127,7 +127,8 @@ def test_nothing_held_out_is_earlier_than_what_is_learned_from(ctx, fraud):
         ({"test_share": 0.99}, ["58 rows", "Stratified"]),
         ({"time_column": "rows"}, ["'rows'", "'row'"]),
         ({"time_column": "y"}, ["'y'", "category"]),
-        ({"time_column": "gaps"}, ["'gaps'", "1 rows"]),
+        ({"time_column": "gaps"}, ["'gaps'", "1 row,"]),
+        ({"group_column": "nobody"}, ["'nobody'", "missing in all rows"]),
         ({"time_column": "same"}, ["'same'", "none of them is later"]),
         ({"group_column": "rows"}, ["'rows'", "'row'"]),
         ({"group_column": "same"}, ["'same'", "1 different", "2 parts"]),
@@ -142,6 +143,7 @@ def test_settings_that_do_not_suit_the_table_are_refused(ctx, params, naming):
             "same", pa.array([7] * 60)
         )
     )
+    table = table.with_data(table.data.append_column("nobody", pa.nulls(60, pa.string())))
     [field] = params
     with refused(field=field, naming=naming):
         parts(ctx, table, **params)

@@ -25,6 +25,7 @@ from engine.events import (
     PartialResult,
     RunEvent,
     SubtaskUpdate,
+    WorkerUpdate,
 )
 from engine.run_state import NodeState, RunState
 from engine.runs import Runs, RunWatcher
@@ -118,11 +119,17 @@ class Lines:
         """Print what is new."""
         for entry in events:
             event = entry.event
+            if isinstance(event, WorkerUpdate):
+                self._print(entry.time, f"worker {event.address}", _words(event))
             if event.node is None or isinstance(event, SubtaskUpdate | PartialResult):
                 continue
             if not isinstance(event, NodeProgress) or self._due(event.node, entry.time):
-                when = time.strftime("%H:%M:%S", time.localtime(entry.time))
-                print(f"{when} {event.node}: {_words(event)}", file=sys.stderr, flush=True)
+                self._print(entry.time, event.node, _words(event))
+
+    def _print(self, moment: float, subject: str, text: str) -> None:
+        """Print a line with the time of its event."""
+        when = time.strftime("%H:%M:%S", time.localtime(moment))
+        print(f"{when} {subject}: {text}", file=sys.stderr, flush=True)
 
     def _due(self, node: str, moment: float) -> bool:
         """Return whether the last line about the progress of this node is long enough ago."""
@@ -148,6 +155,8 @@ def _words(event: RunEvent) -> str:
             return f"failed: {event.error.message}"
         case NodeSkipped() | NodeRetrying() | NodeReopened():
             return f"{event.kind}: {event.why}"
+        case WorkerUpdate():
+            return f"{event.state}: {event.why}" if event.why else event.state
     return event.kind
 
 

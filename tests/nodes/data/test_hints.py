@@ -106,6 +106,34 @@ def test_ids_are_found_unless_they_have_their_role(files: Files):
     assert "'line'" in text
 
 
+def test_ids_of_things_with_a_few_rows_each_are_found(files: Files):
+    customers = RANDOM.integers(0, 300, ROWS)
+    named = [f"C{number}" for number in customers]
+    for name, values in (("customer", named), ("customer_id", customers)):
+        [(field, text)] = find(files, {name: values})
+        assert field == "roles" and f"'{name}'" in text and "role group" in text
+        assert find(files, {name: values}, roles={name: "group"}) == []
+    # A count, and a category with many rows for each value.
+    assert find(files, {"visits": customers, "shop": [f"S{each % 90}" for each in customers]}) == []
+
+
+def test_rows_that_are_copies_are_counted(files: Files):
+    data = {"order": [f"P{row:05d}" for row in range(ROWS)], "x": RANDOM.random(ROWS), "y": LABELS}
+    table = pa.table(data)
+    for copied, count in (([1, 5, 5], 3), ([], 0)):
+        pq.write_table(
+            pa.concat_tables([table, table.take(pa.array(copied, pa.int64()))]),
+            files.data / "t.parquet",
+        )
+        params = LoadDataParams(source="t.parquet", target="y", roles={"order": "id"})
+        found = [hint.message for hint in table_hints(params, files)]
+        assert len(found) == bool(count)
+        if count:
+            assert f"{count} rows of {ROWS + 3:,} repeat" in found[0] and "DISTINCT" in found[0]
+    # Measurements with few digits are equal by chance.
+    assert find(files, {"size": RANDOM.integers(0, 3, ROWS)}) == []
+
+
 @pytest.mark.parametrize(
     "leak",
     [
@@ -184,6 +212,9 @@ def test_a_random_split_of_rows_with_a_time_is_named_with_the_column(files: File
     grouped = {**fraud, "roles": {"device": "group"}}
     assert of_pipeline(files, evaluated(grouped)) == []
     assert of_pipeline(files, evaluated({"source": "sample:wine"})) == []
+    as_feature = {**fraud, "roles": {"time": "feature"}}
+    [(node, field, text)] = of_pipeline(files, evaluated(as_feature, {"time_column": "time"}))
+    assert (node, field) == ("split", "time_column") and "also a feature" in text
 
 
 def test_too_few_test_rows_of_a_class_are_named(files: Files):

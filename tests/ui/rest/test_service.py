@@ -15,9 +15,13 @@ from typing import Any
 import httpx
 import jsonschema
 import numpy as np
+import pyarrow as pa
 import pytest
 from fastapi import HTTPException
 
+from engine.values import Table
+from nodes import linear_regression
+from tests.nodes.conftest import make_context
 from tests.nodes.models.conftest import DECIDING, Kept, make_table, started
 from tests.nodes.models.test_rows import as_rows
 from tests.waiting import until
@@ -487,6 +491,28 @@ class TestConnections:
                 plain.sendall(HALF_A_REQUEST)
                 time.sleep(0.05)
         assert self.is_up(place)
+
+
+def test_a_model_of_numbers_answers_with_numbers_and_why(tmp_path):
+    rng = np.random.default_rng(0)
+    x, z = rng.normal(size=(2, 60))
+    table = Table(pa.table({"x": x, "z": z, "y": 3 * x - z + 100}), "y")
+    model = linear_regression.NODE.run(
+        make_context(tmp_path), {"table": table}, linear_regression.NODE.params()
+    )["model"]
+    service = Service("numbers", model)
+    body = json.dumps({"columns": ["x", "z"], "data": [[1.0, 2.0], [None, 0.0]], "explain": True})
+    [answer] = service.answers([body.encode()])
+    predictions = json.loads(answer)["predictions"]
+    wanted = model.predict_proba(Table(pa.table({"x": pa.array([1.0, None]), "z": [2.0, 0.0]})))[
+        :, 0
+    ]
+    assert [each["prediction"] for each in predictions] == wanted.tolist()
+    for each in predictions:
+        why = each["explanation"]
+        total = why["base"] + sum(why["contributions"].values())
+        assert total == pytest.approx(each["prediction"], abs=1e-6)
+    assert service.schema["task"] == "regression"
 
 
 def test_more_rows_than_may_be_explained_are_refused(kept, rows):

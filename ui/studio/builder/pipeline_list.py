@@ -207,7 +207,8 @@ def _card(library: Library, entry: Entry, run: RunSummary | None) -> None:
         else:
             nodes = counted(len(entry.pipeline.nodes), "node")
             st.caption(f"{nodes} · changed {time_of_day(entry.modified)}")
-            _last_run(run)
+            with st.container(key=f"state-{entry.id}"):
+                _last_run(run)
         with st.container(horizontal=True, key=f"foot-{entry.id}", gap="xsmall"):
             _actions(library, entry, run)
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import streamlit as st
 
-from deepforest.bootstrap import Difference
+from deepforest.bootstrap import MONEY, Difference
 from deepforest.metrics import (
     METRIC_INFO,
     format_metric,
@@ -44,7 +44,7 @@ from ui.studio.widgets import (
     tiles,
 )
 
-BY_THRESHOLD = ("accuracy", "balanced_accuracy", "f1", "threshold")
+BY_THRESHOLD = ("accuracy", "balanced_accuracy", "f1", "threshold", *MONEY)
 """Metrics of an evaluation that a slider changes."""
 OPTIMISTIC = (
     " Optimistic: the threshold was chosen so that F1 is highest on these rows, so that F1 is "

@@ -14,16 +14,18 @@ import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 import streamlit as st
 
-from deepforest.metrics import metric_title
+from deepforest.bootstrap import MONEY, SMALLEST, wilson
+from deepforest.metrics import METRIC_INFO, metric_title
 from engine.text import counted
 from engine.values import Costs, Report, ThresholdDecision
 from nodes.models.decision import ThresholdCounts
+from nodes.models.uncertainty import interval_text
 from ui.studio import plots
 from ui.studio.screen_text import plain
 from ui.studio.widgets import chart, draw_tabs, facts, grid, tiles
@@ -38,9 +40,7 @@ EXPLANATIONS = {
     "Accuracy": "Share of rows whose predicted class is right.",
     "Balanced accuracy": "Mean of the recall of both classes.",
     "Interrupted": "Share of all rows that count as positive.",
-    "Money saved": "Amounts of the positives found, minus the costs.",
-    "Net gain": "Gains of the positives found, minus the costs.",
-    "Cost": "Cost of the false alarms and of the positives that are missed.",
+    **{METRIC_INFO[name].title: METRIC_INFO[name].explanation for name in MONEY},
 }
 NOT_A_RUN = "The costs are for this view only. They do not change the model or the report."
 
@@ -108,9 +108,38 @@ def draw_slider(report: Report, key: str) -> ChosenThreshold:
         costs = _draw_costs(report, f"{key}-{digest}")
     _draw_shortcuts(counts, slider, start, best)
     chosen = ChosenThreshold(counts, at, costs)
-    tiles(figure_tiles(chosen, two_classes=len(report.data["classes"]) == 2))
+    two_classes = len(report.data["classes"]) == 2
+    tiles(figure_tiles(chosen, two_classes=two_classes), _intervals(report, chosen, start, best))
     st.caption(plain(origin_text(report, at, start, best)))
     return chosen
+
+
+def _intervals(report: Report, chosen: ChosenThreshold, start: int, best: int) -> dict[str, str]:
+    """Return the 95 % intervals of the figures at the slider in words, by title.
+
+    Shares of rows are counted anywhere. The others are known where the node computed them, as long
+    as the costs are the same.
+    """
+    stored: dict[str, Sequence[float]] = report.data.get("intervals") or {}
+    # Without a threshold of the model, F1 alone is that of the best threshold.
+    of_f1 = best if report.data["threshold_rule"] == "best F1" else start
+    known = {
+        name: limits
+        for name, limits in stored.items()
+        if chosen.at == (of_f1 if name == "f1" else start)
+    }
+    if chosen.costs is None or report.data.get("costs") != asdict(chosen.costs):
+        known = {name: limits for name, limits in known.items() if name not in MONEY}
+    texts = {metric_title(name): interval_text(name, known[name]) for name in known}
+    # Rows of a group are not independent trials.
+    if report.data.get("resampled") == "rows":
+        counts, at = chosen.counts, chosen.at
+        found = float(counts.true_positives[at])
+        for name, rows in (("precision", counts.interrupted[at]), ("recall", counts.positives)):
+            if rows >= SMALLEST:
+                low, high = wilson(found, float(rows))
+                texts[metric_title(name)] = f"{100 * low:.1f}–{percent(high)}"
+    return {title: text for title, text in texts.items() if title in EXPLANATIONS}
 
 
 def _draw_positions(counts: ThresholdCounts, slider: str, start: int) -> int:

@@ -306,7 +306,8 @@ def _draw_workers(state: RunState, named: Mapping[str, str]) -> None:
     if not state.workers:
         return
     counts = Counter(worker.state for worker in state.workers.values())
-    with st.expander("Workers: " + ", ".join(f"{n} {word}" for word, n in counts.items())):
+    title = "Workers: " + ", ".join(f"{n} {word}" for word, n in counts.items())
+    with st.expander(title, expanded=set(counts) != {"admitted"}):
         grid(worker_rows(state, named), f"run-workers-{state.id}")
 
 
@@ -327,6 +328,7 @@ def worker_rows(state: RunState, named: Mapping[str, str]) -> list[dict[str, Any
                 "Machine": worker.machine,
                 "State": worker.state,
                 "Threads": worker.threads,
+                "Memory": f"{worker.memory / 1000:.1f} GB" if worker.memory else "",
                 "Fits done": done[address],
                 "Now": ", ".join(doing.get(address, [])),
                 "Why not": worker.why,

@@ -517,7 +517,8 @@ def decided(tmp_path_factory) -> Workspace:
         report = evaluate.evaluation(
             "MART", truth, probabilities, ["no", "yes"], params, decision=given, amounts=amounts
         )
-        keep(workspace, name, "report", report)
+        certain = {"resampled": "rows", "intervals": {"f1": [0.1, 0.2], "money_saved": [3.0, 4.0]}}
+        keep(workspace, name, "report", replace(report, data={**report.data, **certain}))
     return workspace
 
 
@@ -559,6 +560,35 @@ def test_one_slider_drives_all_figures_of_an_evaluation(monkeypatch, decided):
         (chart,) = test.get("plotly_chart")
         texts = json.loads(chart.proto.spec)["data"][1]["text"]
         assert f"{hits:,}" in texts and (not alarms or f"{alarms:,}" in texts)
+
+
+def test_figures_at_a_threshold_have_intervals(monkeypatch, decided):
+    test = preview(monkeypatch, decided, "model.out", "Confusion")
+
+    def intervals() -> dict[str, str]:
+        return {metric.label: metric.delta for metric in test.metric if metric.delta}
+
+    shown, low_f1 = figures(test), "0.100–0.200"
+    for title in ("Precision", "Recall"):
+        low, high = (float(limit) for limit in intervals()[title].removesuffix(" %").split("–"))
+        assert low < float(shown[title].removesuffix(" %")) < high
+    assert (intervals()["F1"], intervals()["Money saved"]) == (low_f1, "3.00–4.00")
+    # Those that the node computed belong to its threshold and its costs.
+    test.number_input[0].set_value(7.0).run()
+    assert "Money saved" not in intervals() and intervals()["F1"] == low_f1
+    test.select_slider[0].set_value(5).run()
+    assert set(intervals()) >= {"Recall"} and "F1" not in intervals()
+
+
+def test_the_interval_of_the_best_f1_stands_at_its_threshold(monkeypatch, decided):
+    test = preview(monkeypatch, decided, "plain.out", "Confusion")
+
+    def f1_has_interval() -> bool:
+        return any(metric.label == "F1" and metric.delta for metric in test.metric)
+
+    assert not f1_has_interval()
+    next(button for button in test.button if "Highest F1" in button.label).click().run()
+    assert f1_has_interval()
 
 
 def test_the_mark_on_the_curves_follows_the_slider(monkeypatch, decided):

@@ -432,3 +432,31 @@ def test_a_failed_node_is_shown_first(states: dict[str, str], expected: str | No
 def test_a_list_shows_the_main_figure_of_a_report(report: Report | None, expected: str) -> None:
     run = RunSummary("r", "n", 0.0, "done", 0.0, 1.0, 1, report=report)
     assert result_text(run) == expected
+
+
+def test_workers_of_a_cluster_are_listed_with_what_they_do(studio: Studio) -> None:
+    fit, next_fit = ["Layer 1", "MART 1", "Fold 1"], ["Layer 1", "MART 1", "Fold 2"]
+    about = {"threads": 2, "machine": "b", "memory": 3500}
+    worker, lost = "tcp://10.0.0.2:1", "tcp://10.0.0.3:1"
+    run = written(
+        studio,
+        probes("a"),
+        [
+            ("worker", None, {"address": worker, "state": "admitted", **about}),
+            ("worker", None, {"address": lost, "state": "admitted", **about}),
+            ("started", "a", STARTED),
+            (
+                "jobs",
+                "a",
+                {"jobs": [[fit, "done", 1.0, worker], [next_fit, "running", None, lost]]},
+            ),
+            ("worker", None, {"address": lost, "state": "lost", **about}),
+            ("jobs", "a", {"jobs": [[next_fit, "running", None, worker]]}),
+        ],
+        alive=True,
+    )
+    rows = run_view.worker_rows(state_of(studio, run), {"a": "Forest"})
+    assert [row["State"] for row in rows] == ["admitted", "lost"]
+    assert [row["Now"] for row in rows] == ["Forest · Layer 1 · MART 1 · Fold 2", ""]
+    assert [row["Fits done"] for row in rows] == [1, 0]
+    assert {(row["Threads"], row["Machine"], row["Memory"]) for row in rows} == {(2, "b", "3.5 GB")}
