@@ -110,6 +110,7 @@ class RawDataset:
     def __init__(self, values: Array, categorical: list[int], n_jobs: int) -> None:
         self.n_jobs = n_jobs
         self.data = new_dataset(values, categorical, n_jobs)
+        self.n_sampled = self.data.params[SAMPLED_ROWS]
         path = large_arrays.new_file(values.size)
         self.file = None if path is None else _saved(self.data, path)
 
@@ -135,7 +136,7 @@ class RawDataset:
 
     def _read(self) -> Any:
         assert self.file is not None
-        return load_dataset(Path(f"/proc/self/fd/{self.file.fileno()}"))
+        return load_dataset(Path(f"/proc/self/fd/{self.file.fileno()}"), self.n_sampled)
 
 
 def _saved(data: Any, path: Path) -> IO[bytes]:

@@ -112,3 +112,13 @@ def test_bins_in_a_file_are_those_in_memory(tmp_path: Path) -> None:
             file.unlink()
     assert texts[0] == texts[1]
     assert list(tmp_path.iterdir()) == []
+
+
+def test_bins_of_a_wide_table_in_a_file_can_be_read_again(tmp_path: Path) -> None:
+    """With more than 250 columns, fewer rows are sampled for the bins than LightGBM would take."""
+    values = RNG.normal(size=(40, 300))
+    with large_arrays_in(tmp_path, 1):
+        there = Features(values, np.zeros(300, bool), room=1, learning=True)
+        there.dataset()
+        there.add(values[:, :1].astype(np.float32))
+        assert there.dataset().num_feature() == 301
