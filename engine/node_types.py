@@ -302,7 +302,16 @@ class NodeType:
     cacheable: bool = True
     """False for a node that runs for its effect: it runs again in every run of the pipeline."""
     run_subtask: SubtaskFunction | None = None
-    """Carry out a subtask that the running node has submitted to ``NodeContext.remote``."""
+    """Carry out a subtask that the running node has submitted to ``NodeContext.remote``.
+
+    Files that subtasks need are in the folder ``data`` of the checkpoint folder, under names that
+    stand for their content; the request names them.
+    """
+    uses_files: Callable[[Any], bool] | None = None
+    """Whether a node with these parameters reads or writes files of the workspace.
+
+    Without it, nodes with a ``fingerprint`` do, and nodes that run for their effect.
+    """
     python: Python | None = None
     """How a node of this type is written in a Python script; without it, it cannot be exported."""
 
@@ -310,6 +319,12 @@ class NodeType:
     def evaluation_output(self) -> Port | None:
         """Return the output that says how good a model is, if there is one."""
         return next((port for port in self.outputs if port.role == "evaluation"), None)
+
+    def needs_files(self, params: Any) -> bool:
+        """Return whether a node must run where the files of the workspace are."""
+        if self.uses_files is not None:
+            return self.uses_files(params)
+        return self.fingerprint is not None or not self.cacheable
 
     def input(self, name: str) -> Port | None:
         """Return the input port of that name."""

@@ -19,7 +19,7 @@ from engine.errors import BadInput, Bypassed
 from engine.graph import PipelineGraph
 from engine.node_types import Branch, NodeParams, NodeType, NodeTypes
 from engine.pipeline import NodeSettings, Pipeline, PortRef
-from engine.settings import check_cluster_address
+from engine.settings import check_cluster_address, check_storage_address
 from engine.sweeps import ExpandedPipeline, expand
 from engine.validation import params_of
 
@@ -56,6 +56,8 @@ class RunOptions:
     """Whether the pipeline may name files outside the workspace."""
     executor: str | None = None
     """Address of a Dask scheduler whose workers run the nodes; ``None``: this machine."""
+    storage: str | None = None
+    """Where the workers find the data, such as ``s3://bucket/folder``; ``None``: the workspace."""
     pipeline_id: str | None = None
     """The id of the pipeline in the workspace, if it is one of the workspace."""
     overrides: tuple[str, ...] = ()
@@ -64,6 +66,12 @@ class RunOptions:
     def __post_init__(self) -> None:
         if self.executor is not None:
             check_cluster_address(self.executor, "--executor")
+        if self.storage is not None:
+            check_storage_address(self.storage, "--storage")
+            if self.executor is None:
+                raise BadInput(
+                    "--storage is for runs on a cluster; add --executor tcp://HOST:PORT."
+                )
 
     def to_dict(self) -> dict[str, Any]:
         """Return them as plain JSON, with the names that the run log has."""

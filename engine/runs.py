@@ -57,6 +57,7 @@ from engine.run_summaries import (
     save_summary,
     summaries,
 )
+from engine.settings import require_storage
 from engine.store import Artifact, Store
 from engine.supervisor_starter import SupervisorProcess, SupervisorStarter
 from engine.sweeps import ExpandedPipeline
@@ -156,6 +157,8 @@ class Runs:
         Raise everything that is wrong with the pipeline before anything is written.
         """
         self.require_valid(pipeline, options)
+        if options.storage is not None:
+            require_storage(self.workspace.settings, options.storage)
         with self._protected():
             run_id = self.create(pipeline, options)
             try:

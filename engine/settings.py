@@ -1,7 +1,9 @@
 """The settings of a workspace, in its file ``settings.json``.
 
 - ``remote_sources``   addresses that pipelines may read
+- ``storages``         addresses that may hold the data of cluster runs
 - ``cluster``          address of the Dask scheduler whose workers run the pipelines of the studio
+- ``cluster_storage``  where these workers find the data, if they do not see the workspace
 
 A pipeline never sets these: a document of someone else must not make this machine connect to
 others.
@@ -18,16 +20,69 @@ from engine.atomic import replacing
 from engine.errors import BadInput
 
 REMOTE_SOURCES = "remote_sources"
+STORAGES = "storages"
 CLUSTER = "cluster"
+CLUSTER_STORAGE = "cluster_storage"
 CLUSTER_ADDRESS = re.compile(r"(tcp|tls)://\S+:\d+")
+STORAGE_ADDRESS = re.compile(
+    r"((s3|gs|abfs)://[A-Za-z0-9._-]+(@[A-Za-z0-9-]+\.dfs\.core\.windows\.net)?|file://)"
+    r"(/[A-Za-z0-9._=+-]+)*"
+)
+"""Names only: neither a password nor a parameter fits in."""
 
 
 def remote_sources(settings: Path, field: str | None = None) -> list[str]:
     """Return the addresses that pipelines may read; raise ``BadInput`` for a damaged file."""
-    allowed = _read(settings, field).get(REMOTE_SOURCES, [])
-    if not isinstance(allowed, list) or not all(isinstance(each, str) for each in allowed):
-        raise _wrong_form(settings, field)
-    return allowed
+    return _addresses(settings, REMOTE_SOURCES, field)
+
+
+def storages(settings: Path) -> list[str]:
+    """Return the addresses that may hold the data of cluster runs."""
+    return _addresses(settings, STORAGES)
+
+
+def require_storage(settings: Path, address: str) -> None:
+    """Raise ``BadInput`` unless the settings allow that an address holds the data of a run."""
+    if not any(covers(allowed, address) for allowed in storages(settings)):
+        raise BadInput(
+            f"this workspace does not allow to write to '{address}'; to allow it, write "
+            f'{{"{STORAGES}": ["{address}"]}} into {settings}'
+        )
+
+
+def covers(allowed: str, address: str) -> bool:
+    """Return whether an entry of the settings allows an address: it is the same, or above it."""
+    return address == allowed or address.startswith(allowed.rstrip("/") + "/")
+
+
+def check_storage_address(address: str, where: str) -> str:
+    """Return the address; raise ``BadInput``, which names ``where``, if it cannot be one.
+
+    The message does not repeat the address, which may contain a password.
+    """
+    address = address.rstrip("/")
+    parts = address.partition("://")[2].split("/")
+    named = STORAGE_ADDRESS.fullmatch(address) and not {".", ".."} & set(parts)
+    if not named or not any(parts):
+        raise BadInput(
+            f"{where}: write an address such as s3://BUCKET/FOLDER, gs://, abfs:// or "
+            "file:///FOLDER, without user, password and spaces; credentials come from the "
+            "environment of each machine."
+        )
+    return address
+
+
+def cluster_storage(settings: Path) -> str | None:
+    """Return where the cluster finds the data of runs, None if it sees the workspace.
+
+    Raise ``BadInput`` if the file is damaged or does not allow this address.
+    """
+    address = _read(settings).get(CLUSTER_STORAGE)
+    if address is None:
+        return None
+    checked = check_storage_address(str(address), f"{settings}, {CLUSTER_STORAGE}")
+    require_storage(settings, checked)
+    return checked
 
 
 def cluster_address(settings: Path) -> str | None:
@@ -41,15 +96,20 @@ def cluster_address(settings: Path) -> str | None:
     return check_cluster_address(str(address), f"{settings}, {CLUSTER}")
 
 
-def set_cluster_address(settings: Path, address: str | None) -> None:
+def set_cluster(settings: Path, address: str | None, storage: str | None = None) -> None:
     """Let a cluster run the pipelines of the studio, or with None this machine.
 
-    Raise ``BadInput`` for an address that cannot be one, or if the file is damaged.
+    ``storage`` is where its workers find the data, None if they see the workspace. Raise
+    ``BadInput`` for an address that cannot be one or is not allowed, or if the file is damaged.
     """
     content = _read(settings)
     content.pop(CLUSTER, None)
+    content.pop(CLUSTER_STORAGE, None)
     if address is not None:
         content[CLUSTER] = check_cluster_address(address, "Cluster")
+    if address is not None and storage is not None:
+        content[CLUSTER_STORAGE] = check_storage_address(storage, "Storage")
+        require_storage(settings, content[CLUSTER_STORAGE])
     with replacing(settings) as written:
         written.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
@@ -61,6 +121,14 @@ def check_cluster_address(address: str, where: str) -> str:
             f"{where} {address}: write the address of a Dask scheduler as tcp://HOST:PORT."
         )
     return address
+
+
+def _addresses(settings: Path, name: str, field: str | None = None) -> list[str]:
+    """Return a list of addresses; raise ``BadInput`` if it is something else."""
+    allowed = _read(settings, field).get(name, [])
+    if not isinstance(allowed, list) or not all(isinstance(each, str) for each in allowed):
+        raise _wrong_form(settings, field, name)
+    return allowed
 
 
 def _read(settings: Path, field: str | None = None) -> dict[str, Any]:
@@ -78,8 +146,8 @@ def _read(settings: Path, field: str | None = None) -> dict[str, Any]:
     return content
 
 
-def _wrong_form(settings: Path, field: str | None) -> BadInput:
+def _wrong_form(settings: Path, field: str | None, name: str = REMOTE_SOURCES) -> BadInput:
     return BadInput(
-        f'{settings} must have the form {{"{REMOTE_SOURCES}": ["s3://bucket"]}}; correct it',
+        f'{settings} must have the form {{"{name}": ["s3://bucket"]}}; correct it',
         field=field,
     )

@@ -17,7 +17,7 @@ import errno
 import hashlib
 import json
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -152,6 +152,22 @@ class Store:
             return None
         return result if whole else None
 
+    def folder(self, artifact: Artifact) -> Path:
+        """Return the folder of the files of an artifact."""
+        return self.workspace.objects / artifact.digest
+
+    def add(self, artifact: Artifact, fill: Callable[[Path], None]) -> Artifact:
+        """Store an artifact of another machine; ``fill`` writes its files into a folder.
+
+        Raise ``CorruptObject`` if the files are not those of the artifact.
+        """
+        with self._temporary_folder() as folder:
+            fill(folder)
+            files = _hashed_and_synced(folder)
+            if _digest_of(files) != artifact.digest:
+                raise CorruptObject(artifact.digest, "another machine sent something else")
+            return self._adopt(folder, Artifact(artifact.type, artifact.digest, files))
+
     def intact(self, artifact: Artifact) -> bool:
         """Return whether the files are those that were written.
 
@@ -164,7 +180,7 @@ class Store:
         try:
             if damage := self._damage(artifact):
                 raise CorruptObject(artifact.digest, damage)
-            return VALUES[artifact.type].load(self._folder(artifact))
+            return VALUES[artifact.type].load(self.folder(artifact))
         # A run that found it damaged has discarded it at this moment.
         except FileNotFoundError as error:
             raise CorruptObject(artifact.digest, "a file of it is gone") from error
@@ -178,7 +194,7 @@ class Store:
 
     def discard(self, artifact: Artifact) -> None:
         """Remove a damaged artifact; the records that point at it no longer count."""
-        shutil.rmtree(self._folder(artifact), ignore_errors=True)
+        shutil.rmtree(self.folder(artifact), ignore_errors=True)
 
     def size(self) -> int:
         """Return the bytes of all artifacts."""
@@ -217,7 +233,7 @@ class Store:
 
     def _adopt(self, folder: Path, artifact: Artifact) -> Artifact:
         """Rename a finished folder to its digest; if that exists already and is intact, use it."""
-        target = self._folder(artifact)
+        target = self.folder(artifact)
         try:
             folder.rename(target)
         except OSError as error:
@@ -236,7 +252,7 @@ class Store:
     def _damage(self, artifact: Artifact) -> str | None:
         """Return what is wrong with an artifact, None if every file has its hash."""
         for name, file in artifact.files.items():
-            path = self._folder(artifact) / name
+            path = self.folder(artifact) / name
             if not path.is_file():
                 return f"its file '{name}' is gone"
             if _sha256(path) != file.sha256:
@@ -245,7 +261,7 @@ class Store:
 
     def _unchanged(self, artifact: Artifact, name: str, file: StoredFile) -> bool:
         """Return whether a file has its size, and its time or else its hash."""
-        path = self._folder(artifact) / name
+        path = self.folder(artifact) / name
         try:
             now = path.stat()
         except OSError:
@@ -270,9 +286,6 @@ class Store:
         folder = self.workspace.temporary / self.scratch
         folder.mkdir(exist_ok=True)
         return folder
-
-    def _folder(self, artifact: Artifact) -> Path:
-        return self.workspace.objects / artifact.digest
 
     def _record_path(self, key: str) -> Path:
         return self.workspace.results / f"{key}.json"

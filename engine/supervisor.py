@@ -136,8 +136,14 @@ def supervise(workspace: Workspace, run_id: str, locks: Sequence[int]) -> str:
 def _executor(workspace: Workspace, run_id: str, options: RunOptions) -> Executor:
     """Return the executor that the options ask for."""
     if options.executor is None:
-        return LocalExecutor(workspace, options.workers or len(os.sched_getaffinity(0)))
+        return LocalExecutor(options.workers or len(os.sched_getaffinity(0)))
     # Needs the package for clusters, which is not always installed.
+    if options.storage is not None:
+        from engine.executors.storage import storage_executor
+
+        return storage_executor(
+            workspace, run_id, options.executor, options.storage, options.workers
+        )
     from engine.executors.dask import DaskExecutor
 
     return DaskExecutor(options.executor, workspace.run_folder(run_id), options.workers)

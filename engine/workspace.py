@@ -8,7 +8,7 @@
       objects/      stored outputs, by content       results/           cache entries: key → outputs
       tmp/          being written                    checkpoints/       half-done nodes, by key
       runs/ID/      lock and logs of one run         sylva.db           runs and events
-      settings.json what pipelines may read from other machines, and the cluster that runs them
+      settings.json what pipelines may read from other machines, and where they run
       services/     models that the studio serves
 """
 
@@ -25,7 +25,7 @@ from typing import Any
 
 from engine.atomic import lock
 from engine.errors import BadInput, SylvaError
-from engine.settings import REMOTE_SOURCES, remote_sources
+from engine.settings import REMOTE_SOURCES, covers, remote_sources
 
 DEFAULT_ROOT = Path("~/.sylva")
 FOLDERS = ("data", "pipelines", "objects", "results", "tmp", "checkpoints", "runs")
@@ -222,7 +222,7 @@ class Files:
         machine connect to others.
         """
         settings = Workspace(self.workspace).settings
-        if not any(_covers(allowed, address) for allowed in remote_sources(settings, field)):
+        if not any(covers(allowed, address) for allowed in remote_sources(settings, field)):
             raise BadInput(
                 f"this workspace does not allow to read '{address}'; to allow it, write "
                 f'{{"{REMOTE_SOURCES}": ["{address}"]}} into {settings}',
@@ -278,8 +278,3 @@ class Files:
             message = f"'{path}' is outside of the workspace; use a file in {self.data}"
             raise BadInput(message, field=field)
         return file
-
-
-def _covers(allowed: str, address: str) -> bool:
-    """Return whether an entry of the settings allows an address: it is the same, or above it."""
-    return address == allowed or address.startswith(allowed.rstrip("/") + "/")

@@ -25,6 +25,7 @@ from engine.node_types import (
     Port,
     form_hint,
 )
+from engine.storages import scheme_of
 from engine.values import Table
 from engine.workspace import Files
 from nodes.data import excel, formats
@@ -403,5 +404,6 @@ NODE = NodeType(
     source_columns=file_columns,
     check=check,
     fingerprint=fingerprint,
+    uses_files=lambda params: not scheme_of(params.source),
     imports=formats.IMPORTS,
 )

@@ -151,9 +151,7 @@ class Cluster:
 
     def _workers(self) -> set[int]:
         children = [each for nanny in self.nannies for each in psutil.Process(nanny.pid).children()]
-        found = {
-            each.pid for each in children if any("spawn_main" in word for word in each.cmdline())
-        }
+        found = {each.pid for each in children if any("spawn_main" in w for w in command_of(each))}
         return found if len(found) == len(self.nannies) else set()
 
     def _start(
@@ -178,6 +176,12 @@ class Cluster:
             return json.loads(about.read_text())["address"]
         except (FileNotFoundError, ValueError):
             return ""
+
+
+def command_of(process: psutil.Process) -> list[str]:
+    with contextlib.suppress(psutil.NoSuchProcess):  # a zombie has none any more
+        return process.cmdline()
+    return []
 
 
 def parent(pid: int) -> int:

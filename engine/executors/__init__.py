@@ -8,12 +8,14 @@
 - ``dask``         tasks on the workers of a Dask cluster
 - ``cluster_jobs``  subtasks of one node on such workers
 - ``admission``    which workers may run nodes
+- ``storage``      a cluster whose workers do not see the workspace, but a storage
+- ``storage_node``  what a node on such a worker does with the storage
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
 from pydantic import TypeAdapter
@@ -44,6 +46,8 @@ class SubtaskRequest:
 
     key: str
     request: dict[str, Any]
+    files: dict[str, tuple[int, str]] = field(default_factory=dict)
+    """Size and hash of files in the node's checkpoint folder that it reads, in a storage."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,8 @@ class NodeTask:
     """Where they can, if the run uses a cluster."""
     subtask: SubtaskRequest | None = None
     """A subtask of the node to be carried out, instead of the whole node."""
+    storage: str | None = None
+    """Where inputs and results are, if not in a workspace that every machine sees."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain JSON."""

@@ -23,6 +23,7 @@ from typing import Any
 from engine.environment import Versions, differences, environment, plugin_versions
 
 TOKEN = "token"
+CACHE = "sylva"
 UNLIMITED = 1_000_000
 MEMORY = "-MB"
 """After the name of the resource of a run: the memory that nodes may use there."""
@@ -43,6 +44,8 @@ class WorkerCheck:
     run_folder: str
     token: str
     expected: Versions
+    storage: str | None = None
+    """Where the data of the run are, if workers need not see the folder of the run."""
 
     @property
     def resource(self) -> str:
@@ -52,6 +55,9 @@ class WorkerCheck:
     def refusals(self) -> list[str]:
         """Return why this machine may not run nodes, in words; empty if it may."""
         texts = differences(environment() | plugin_versions(), self.expected)
+        if self.storage is not None:
+            # Needs Sylva, and would only repeat that it is another version.
+            return texts or self._storage_refusals()
         folder = Path(self.run_folder)
         try:
             found = (folder / TOKEN).read_text()
@@ -61,6 +67,25 @@ class WorkerCheck:
             if found != self.token:
                 texts.append(f"its folder {self.run_folder} is another one than that of the run")
         return texts
+
+    def _storage_refusals(self) -> list[str]:
+        """Return why this machine cannot read what the run wrote into the storage."""
+        from engine.executors.storage_node import read_token
+        from engine.shared_storage import StorageFailed
+
+        assert self.storage is not None
+        try:
+            found = read_token(self.storage, Path(self.run_folder).name)
+        except StorageFailed as error:
+            return [str(error)]
+        if found["token"] != self.token:
+            return [f"the storage {self.storage} is another one there than that of the run"]
+        return []
+
+
+def cache_folder(worker: Any, run: str) -> Path:
+    """Return where a worker keeps what it has brought from the storage of a run."""
+    return Path(worker.local_directory) / CACHE / run
 
 
 def make_plugin(check: WorkerCheck, topic: str, distributed: Any) -> Any:
@@ -75,9 +100,11 @@ def make_plugin(check: WorkerCheck, topic: str, distributed: Any) -> Any:
 
         async def setup(self, worker: Any) -> None:
             """Give the worker the resource of the run, or report why not."""
+            import asyncio
             import socket
 
-            refusals, memory = check.refusals(), 0
+            # In a thread: a storage may take seconds, and the worker has to answer meanwhile.
+            refusals, memory = await asyncio.to_thread(check.refusals), 0
             if not refusals:
                 from engine.processes import usable_memory  # Sylva is installed here
 
@@ -100,5 +127,9 @@ def make_plugin(check: WorkerCheck, topic: str, distributed: Any) -> Any:
             """Take the resource back: the run does not need the worker any more."""
             if check.resource in worker.state.total_resources:
                 await worker.set_resources(**{check.resource: 0, check.resource + MEMORY: 0})
+            if check.storage is not None:
+                import shutil
+
+                shutil.rmtree(cache_folder(worker, Path(check.run_folder).name), ignore_errors=True)
 
     return Admission()

@@ -34,7 +34,7 @@ LOOK_SECONDS = 2.0
 
 
 @dataclass
-class _Submitted:
+class Submitted:
     """A subtask that was submitted and has not ended."""
 
     key: str
@@ -67,8 +67,8 @@ class ClusterJobs:
         address = task.cluster.address
         self._client = client or connect(address, "sylva-subtasks", ANSWER_SECONDS)
         self._client.subscribe_topic(self._client.id, lambda event: self._started(event[1]))
-        self._submitted: dict[str, _Submitted] = {}
-        self._of_task: dict[str, _Submitted] = {}
+        self._submitted: dict[str, Submitted] = {}
+        self._of_task: dict[str, Submitted] = {}
         """The same by the names of their Dask tasks."""
         self._looked = -LOOK_SECONDS
         self._closed = False
@@ -112,10 +112,18 @@ class ClusterJobs:
         # A subtask is not a coordinator itself, and its own time is not limited.
         subtask = SubtaskRequest(key, request)
         task = replace(self._task, subtask=subtask, delegates=False, timeout=None)
-        submitted = _Submitted(key, task)
+        submitted = Submitted(key, task)
         self._submitted[key] = submitted
-        self._submit(submitted)
+        self.begin(submitted)
         return submitted.outcome
+
+    def begin(self, submitted: Submitted) -> None:
+        """Submit a subtask for the first time."""
+        self._submit(submitted)
+
+    def succeed(self, submitted: Submitted, worker: str) -> None:
+        """Set the outcome of a subtask that a worker has carried out."""
+        submitted.outcome.set_result(worker)
 
     def worker_of(self, key: str) -> str:
         """Return the address of the worker that carries out a subtask, empty if none does yet."""
@@ -123,7 +131,7 @@ class ClusterJobs:
         submitted = self._submitted.get(key)
         return submitted.worker if submitted else ""
 
-    def _submit(self, submitted: _Submitted) -> None:
+    def _submit(self, submitted: Submitted) -> None:
         """Make a Dask task of a subtask, for its next try."""
         submitted.tries += 1
         name = submitted.key.replace("/", "-")
@@ -154,7 +162,7 @@ class ClusterJobs:
             self._log(f"{_name(submitted)} is repeated on {worker}: worker {before} was lost")
         submitted.worker = worker
 
-    def _ended(self, submitted: _Submitted, done: Any) -> None:
+    def _ended(self, submitted: Submitted, done: Any) -> None:
         """Set the outcome of a subtask, or try it again; called in a thread of Dask's client."""
         self._of_task.pop(done.key, None)
         if self._closed or done.key != submitted.future.key:
@@ -165,7 +173,7 @@ class ClusterJobs:
             event = {"kind": "failed", "error": {"kind": "lost", "message": str(error)}}
         if event["kind"] == "finished":
             self._submitted.pop(submitted.key, None)
-            submitted.outcome.set_result(event.get("worker", ""))
+            self.succeed(submitted, event.get("worker", ""))
             return
         failure = event["error"]
         try:
@@ -177,7 +185,7 @@ class ClusterJobs:
         message = f"{_name(submitted)} {failure['message']}"
         submitted.outcome.set_exception(SubtaskFailed(failure["kind"], message))
 
-    def _try_again(self, submitted: _Submitted, failure: dict[str, Any], worker: str) -> bool:
+    def _try_again(self, submitted: Submitted, failure: dict[str, Any], worker: str) -> bool:
         """Submit a subtask once more if that may help, and return whether it may."""
         if failure["kind"] == "memory":
             submitted.only = self._larger_than(worker)
@@ -215,6 +223,6 @@ class ClusterJobs:
             self._client.close(timeout=LOOK_SECONDS)
 
 
-def _name(submitted: _Submitted) -> str:
+def _name(submitted: Submitted) -> str:
     """Return a subtask in words, without the folder of its key: layer 1 learner 2 fold 3."""
     return submitted.key.rpartition("/")[2].replace("-", " ")

@@ -59,10 +59,13 @@ from engine.events import (
     event_from_dict,
 )
 from engine.executors import ClusterOfRun, NodeTask
-from engine.executors.admission import WorkerCheck, make_plugin, prepare_token
+from engine.executors.admission import WorkerCheck, cache_folder, make_plugin, prepare_token
 from engine.executors.local import GRACE_SECONDS, LocalExecutor
+from engine.executors.storage_node import localised, publish_log
 from engine.node_types import load_catalog
 from engine.processes import die_with_parent, usable_memory, wait_passively
+from engine.settings import remote_sources
+from engine.shared_storage import SharedStorage, StorageFailed
 from engine.workspace import Workspace
 
 CONNECT_SECONDS = 3.0
@@ -76,6 +79,8 @@ COUNT_SECONDS = 1.0
 """How often the Dask scheduler is asked which workers it has."""
 CHECKED_SECONDS = 10.0
 """How long the check of a worker may take; after that the worker is refused."""
+STORAGE_SECONDS = 20.0
+"""How much longer, if the worker has to read a storage."""
 HOST_WAIT_SECONDS = 1.0
 PATIENCE = "SYLVA_CLUSTER_PATIENCE"
 PATIENCE_SECONDS = 60.0
@@ -112,7 +117,13 @@ class _Running:
 class DaskExecutor:
     """Runs as many nodes at once as admitted workers have threads, or at most ``limit`` of them."""
 
-    def __init__(self, address: str, run_folder: Path, limit: int | None = None) -> None:
+    def __init__(
+        self,
+        address: str,
+        run_folder: Path,
+        limit: int | None = None,
+        storage: SharedStorage | None = None,
+    ) -> None:
         self.address = address
         self.limit = limit
         self.running: dict[str, _Running] = {}
@@ -123,7 +134,14 @@ class DaskExecutor:
         self.patience = float(os.environ.get(PATIENCE, PATIENCE_SECONDS))
         self._inbox: SimpleQueue[Message] = SimpleQueue()
         expected = environment() | plugin_versions()
-        self._check = WorkerCheck(str(run_folder), prepare_token(run_folder), expected)
+        token = prepare_token(run_folder)
+        if storage is not None:
+            # Workers may read the same addresses as this workspace.
+            sources = remote_sources(Workspace(run_folder.parent.parent).settings)
+            storage.write_token(run_folder.name, token, sources)
+        shared = None if storage is None else storage.address
+        self._check = WorkerCheck(str(run_folder), token, expected, shared)
+        self.check_seconds = CHECKED_SECONDS + (STORAGE_SECONDS if storage else 0.0)
         self._plugin = f"sylva-{run_folder.name}"
         self._client: Any = None
         self._join(CONNECT_SECONDS)
@@ -287,7 +305,7 @@ class DaskExecutor:
                 self._inbox.put({"key": future.key, "dropped": True})
                 return
             outcome = NodeFailed(node=running.task.node, error=self._explain(error)).to_dict()
-        if outcome["kind"] == "finished":
+        if outcome["kind"] == "finished" and running.task.storage is None:
             self._wait_until_visible(future.key, running.task)
         self._inbox.put({"key": future.key, "event": outcome})
 
@@ -355,7 +373,7 @@ class DaskExecutor:
         if unknown:
             self._read_missed_reports(unknown)
         for address in unknown:
-            if now - self._present[address] >= CHECKED_SECONDS:
+            if now - self._present[address] >= self.check_seconds:
                 why = (
                     "it has not answered the check of this run yet; it may be busy, or have "
                     "another version of Python"
@@ -413,15 +431,21 @@ def check_workers(address: str, workspace: Workspace) -> list[WorkerUpdate]:
     Raise ``SylvaError`` if no scheduler answers.
     """
     folder = workspace.temporary / f"check-{uuid4().hex[:8]}"
-    executor = DaskExecutor(address, folder)
     try:
-        deadline = time.monotonic() + CHECKED_SECONDS + COUNT_SECONDS
+        return wait_for_checks(DaskExecutor(address, folder))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def wait_for_checks(executor: DaskExecutor) -> list[WorkerUpdate]:
+    """Return the workers of the cluster once each was checked, and leave the cluster."""
+    try:
+        deadline = time.monotonic() + executor.check_seconds + COUNT_SECONDS
         while time.monotonic() < deadline and len(executor.workers) < executor.n_workers():
             executor.wait(CHECK_SECONDS)
         return list(executor.workers.values())
     finally:
         executor.close()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def connect(address: str, name: str = "sylva", timeout: float = CONNECT_SECONDS) -> Any:
@@ -437,6 +461,11 @@ def connect(address: str, name: str = "sylva", timeout: float = CONNECT_SECONDS)
             "machine as docs/cluster.md says."
         ) from error
     except Exception as error:  # of any kind: what answers may be anything
+        if address.startswith("tls://"):
+            raise SylvaError(
+                f"No Dask scheduler answers at {address}, or it does not accept the certificate of "
+                "this machine: both must come from the same authority, as docs/cluster.md says."
+            ) from error
         raise SylvaError(
             f"No Dask scheduler answers at {address}. "
             "Start one as docs/cluster.md says, or give another --executor."
@@ -477,13 +506,24 @@ def run_node(
     """
     worker = distributed().get_worker()
     task, key = NodeTask.from_dict(data), worker.get_current_task()
-    if not Workspace(Path(task.workspace)).run_folder(task.run).is_dir():
-        _resign(worker, task)
+    host_folder = task.workspace
+    if task.storage is not None:
+        folder = cache_folder(worker, task.run)
+        host_folder = str(folder.parent)
+        try:
+            task = localised(task, folder)
+        except StorageFailed as error:
+            _resign(worker, task, str(error))
+    elif not Workspace(Path(task.workspace)).run_folder(task.run).is_dir():
+        _resign(worker, task, f"it does not see the workspace {task.workspace} any more")
     if task.delegates:
         # Its thread takes other tasks of Dask from now on, such as the subtasks of this node.
         distributed().secede()
-    with _host(task.workspace) as host:
-        return _run_in_host(host, worker, key, task, upcoming, topic, machines)
+    with _host(host_folder) as host:
+        outcome = _run_in_host(host, worker, key, task, upcoming, topic, machines)
+    if task.storage is not None:
+        publish_log(task)
+    return outcome
 
 
 def _run_in_host(
@@ -515,10 +555,10 @@ def _run_in_host(
     raise distributed().Reschedule
 
 
-def _resign(worker: Any, task: NodeTask) -> NoReturn:
+def _resign(worker: Any, task: NodeTask, why: str) -> NoReturn:
     """Give back the right to run nodes of a run, and let Dask choose another worker.
 
-    The worker was admitted, but has lost the workspace since.
+    The worker was admitted, but has lost the data of the run since.
     """
     assert task.cluster is not None
     resources = {task.cluster.resource: 0}
@@ -528,7 +568,7 @@ def _resign(worker: Any, task: NodeTask) -> NoReturn:
         "threads": worker.state.nthreads,
         "machine": socket.gethostname(),
         "memory": 0,
-        "refusals": [f"it does not see the workspace {task.workspace} any more"],
+        "refusals": [why],
     }
     worker.log_event(task.cluster.topic, {"checked": report})
     raise distributed().Reschedule
@@ -624,7 +664,7 @@ def serve(workspace: Path, dask_worker: int, line: Connection) -> None:
     die_with_parent(dask_worker, signal.SIGTERM)
     wait_passively()
     load_catalog()  # every node's process is a copy of this one and inherits it
-    executor = LocalExecutor(Workspace(workspace), slots=1)
+    executor = LocalExecutor(slots=1)
     signal.signal(signal.SIGTERM, _leave)
     signal.signal(signal.SIGCHLD, lambda *_: executor.wake())
     try:

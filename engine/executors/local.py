@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 from engine.errors import reader_crashed
@@ -48,8 +49,7 @@ class _Running:
 class LocalExecutor:
     """Runs up to ``slots`` worker processes at once, forked from a fork server."""
 
-    def __init__(self, workspace: Workspace, slots: int) -> None:
-        self.workspace = workspace
+    def __init__(self, slots: int) -> None:
         self.slots = slots
         self.running: dict[str, _Running] = {}
         self._numbers = count()
@@ -179,7 +179,7 @@ class LocalExecutor:
         if code >= 0:
             why = f"its process ended without a result (exit code {code}); its log may say why"
             return Failure("crashed", why)
-        trace = _tail(self.workspace, task)
+        trace = _tail(task)
         # C++ code ends the process when it gets no memory, before Python can raise MemoryError.
         if any(words in trace for words in NO_MEMORY):
             return Failure("memory", out_of_memory(task))
@@ -232,9 +232,10 @@ class LocalExecutor:
         return events
 
 
-def _tail(workspace: Workspace, task: NodeTask, size: int = 4000) -> str:
+def _tail(task: NodeTask, size: int = 4000) -> str:
     """Return the end of a node's log, where a crash leaves its trace."""
     try:
-        return workspace.node_log(task.run, task.node).read_text(errors="replace")[-size:]
+        log = Workspace(Path(task.workspace)).node_log(task.run, task.node)
+        return log.read_text(errors="replace")[-size:]
     except OSError:
         return ""

@@ -34,6 +34,7 @@ from engine.events import (
     SubtaskUpdate,
 )
 from engine.executors import NodeTask, SubtaskRequest
+from engine.executors.storage_node import sharing, sharing_subtask
 from engine.node_types import NodeContext, NodeParams, NodeType, load_catalog
 from engine.store import CacheEntry, Store
 from engine.text import readable
@@ -69,8 +70,9 @@ def execute(task: NodeTask, send: Send, on_reading: OnReading) -> None:
         return
     try:
         with _work_folder(store.workspace.checkpoints / task.key, task.node, send) as folder:
-            if not _already_done(task, store):
-                store.record(_run(task, store, folder, send, on_reading))
+            with sharing(task, store, folder):
+                if not _already_done(task, store):
+                    store.record(_run(task, store, folder, send, on_reading))
             # Checkpoints are for a retry; with a stored result they only take space.
             shutil.rmtree(folder, ignore_errors=True)
     # Also SystemExit and KeyboardInterrupt: the scheduler must always learn how the node ended.
@@ -97,7 +99,9 @@ def _execute_subtask(task: NodeTask, subtask: SubtaskRequest, store: Store, send
         if carry_out is None:
             raise SylvaError(f"Node type '{task.type}' has no subtasks.")
         folder = store.workspace.checkpoints / task.key
-        carry_out(folder, subtask.key, subtask.request, check_cancelled)
+        with sharing_subtask(task, subtask, folder) as needed:
+            if needed:
+                carry_out(folder, subtask.key, subtask.request, check_cancelled)
     except BaseException as error:
         send(NodeFailed(node=task.node, error=describe(error, task)))
     else:
@@ -140,9 +144,15 @@ def _remote(task: NodeTask) -> Iterator[Any]:
         yield None
         return
     # Needs the package for clusters, which is not always installed.
-    from engine.executors.cluster_jobs import ClusterJobs
+    jobs: Any
+    if task.storage is None:
+        from engine.executors.cluster_jobs import ClusterJobs
 
-    jobs = ClusterJobs(task, log=_print)
+        jobs = ClusterJobs(task, log=_print)
+    else:
+        from engine.executors.storage_jobs import StorageJobs
+
+        jobs = StorageJobs(task, log=_print)
     try:
         yield jobs
     finally:

@@ -20,28 +20,26 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from engine import sandbox
 from engine.atomic import FileVersion
 from engine.errors import BadInput
+from engine.storages import (
+    AZURE_HOST,
+    STORAGES,
+    code_of_error,
+    file_system,
+    kind_of_error,
+    path_in_storage,
+    scheme_of,
+)
 from engine.workspace import Files
 
-STORAGES = {
-    "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE",
-    "gs": "GOOGLE_APPLICATION_CREDENTIALS",
-    "abfs": "AZURE_STORAGE_CONNECTION_STRING, or AZURE_STORAGE_ACCOUNT and AZURE_STORAGE_KEY",
-}
-"""The schemes of storages, and the environment variables that hold the credentials."""
 DATABASES = ("postgresql", "postgres")
 DATABASE_CREDENTIALS = "PGUSER and PGPASSWORD"
-SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
-AZURE_HOST = re.compile(r"(?P<container>[^@:/]+)@(?P<account>[^@:/.]+)\.dfs\.core\.windows\.net")
 
-CONNECT_SECONDS = 5.0
-REQUEST_SECONDS = 20.0
 REMEMBERED_SECONDS = 20.0
 """For so long a preview trusts the last version of a remote source: a page asks again and again."""
 MAX_FOLDER_FILES = 10_000
@@ -60,7 +58,7 @@ class RemoteFile:
     @property
     def scheme(self) -> str:
         """Return ``s3``, ``gs`` or ``abfs``."""
-        return self.address.partition("://")[0].lower()
+        return scheme_of(self.address)
 
     @property
     def name(self) -> str:
@@ -70,16 +68,12 @@ class RemoteFile:
     @property
     def path(self) -> str:
         """Return the path inside the storage: it begins with the bucket or the container."""
-        authority, _, path = self.address.partition("://")[2].partition("/")
-        azure = AZURE_HOST.fullmatch(authority)
-        container = azure["container"] if azure else authority
-        return f"{container}/{path}".rstrip("/")
+        return path_in_storage(self.address)
 
     @property
     def file_system(self) -> Any:
         """Return the file system of pyarrow that reads it."""
-        azure = AZURE_HOST.fullmatch(self.address.partition("://")[2].partition("/")[0])
-        return _file_system(self.scheme, azure["account"] if azure else "")
+        return file_system(self.address)
 
     def open(self) -> Any:
         """Open the bytes of a file for reading at any position."""
@@ -152,12 +146,6 @@ Location = Path | RemoteFile | Database
 
 
 # What a source means
-
-
-def scheme_of(source: str) -> str:
-    """Return the scheme of an address in lower case; empty for the name of a file."""
-    match = SCHEME.match(source)
-    return match[1].lower() if match else ""
 
 
 def is_database(source: str) -> bool:
@@ -349,65 +337,6 @@ def _digest(parts: Any) -> str:
 # Storages
 
 
-@cache
-def _file_system(scheme: str, account: str) -> Any:
-    """Return the file system of a storage, with the credentials of the environment."""
-    from datetime import timedelta
-
-    from pyarrow import fs
-
-    if scheme == "s3":
-        return fs.S3FileSystem(
-            connect_timeout=CONNECT_SECONDS,
-            request_timeout=REQUEST_SECONDS,
-            retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=2),
-            **_endpoint("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
-        )
-    if scheme == "gs":
-        emulator = _endpoint("STORAGE_EMULATOR_HOST")
-        return fs.GcsFileSystem(
-            retry_time_limit=timedelta(seconds=CONNECT_SECONDS),
-            anonymous=bool(emulator),
-            **emulator,
-        )
-    return fs.AzureFileSystem(**_azure_options(account))
-
-
-def _endpoint(*variables: str) -> dict[str, Any]:
-    """Return host and protocol of another server than the usual one, if the environment has one."""
-    address = next((os.environ[name] for name in variables if os.environ.get(name)), "")
-    protocol, _, host = address.rstrip("/").rpartition("://")
-    return {"endpoint_override": host, "scheme": protocol or "http"} if host else {}
-
-
-def _azure_options(account: str) -> dict[str, Any]:
-    """Return account and credentials of an Azure storage, as the environment has them."""
-    text = os.environ.get("AZURE_STORAGE_CONNECTION_STRING", "")
-    pairs = [part.partition("=") for part in text.split(";") if "=" in part]
-    settings = {name: value for name, _, value in pairs}
-    key = settings.get("AccountKey") or os.environ.get("AZURE_STORAGE_KEY")
-    token = os.environ.get("AZURE_STORAGE_SAS_TOKEN")
-    name = account or settings.get("AccountName") or os.environ.get("AZURE_STORAGE_ACCOUNT")
-    if not name:
-        raise BadInput(
-            "the address does not name the account; write it like "
-            "abfs://container@account.dfs.core.windows.net/file.csv, or set "
-            "AZURE_STORAGE_ACCOUNT in the environment of Sylva",
-            field="source",
-        )
-    options: dict[str, Any] = {"account_name": name}
-    if key:
-        options["account_key"] = key
-    elif token:
-        options["sas_token"] = token
-    protocol, _, endpoint = settings.get("BlobEndpoint", "").partition("://")
-    if endpoint:
-        host = endpoint.partition("/")[0]
-        options |= {"blob_storage_authority": host, "blob_storage_scheme": protocol}
-        options |= {"dfs_storage_authority": host, "dfs_storage_scheme": protocol}
-    return options
-
-
 @contextmanager
 def explaining(where: Location) -> Iterator[None]:
     """Turn an error of a storage into ``BadInput`` in our words, without the text of the storage.
@@ -426,44 +355,24 @@ def explaining(where: Location) -> Iterator[None]:
 
 def failure(where: RemoteFile, error: Exception) -> BadInput:
     """Return why a storage could not be read, by the kind of the error."""
-    text = str(error)
-    if isinstance(error, FileNotFoundError) or _names(text, NOT_FOUND):
+    kind = kind_of_error(error)
+    if kind == "missing":
         return _does_not_exist(where)
-    if isinstance(error, PermissionError) or _names(text, DENIED):
+    if kind == "denied":
         variables = STORAGES[where.scheme]
         return BadInput(
             f"'{where}' cannot be read: the credentials are missing or wrong, or they do not "
             f"allow to read it; set {variables} in the environment of Sylva",
             field="source",
         )
-    if _names(text, UNREACHABLE):
+    if kind == "unreachable":
         return BadInput(
             f"'{where}' cannot be read: the storage cannot be reached; check the network and the "
             "address",
             field="source",
         )
-    # A code such as SLOW_DOWN helps, and cannot contain a secret.
-    code = re.search(r"AWS Error ([A-Z_]{3,40})\b", text)
-    reason = code[1].lower().replace("_", " ") if code else "the storage reported an error"
+    reason = code_of_error(error) or "the storage reported an error"
     return BadInput(f"'{where}' cannot be read: {reason}; try again later", field="source")
-
-
-NOT_FOUND = ("NO_SUCH", "NOT_FOUND", "NoSuch", "404", "not found", "does not exist")
-DENIED = (
-    "ACCESS_DENIED", "AccessDenied", "INVALID_ACCESS_KEY_ID", "InvalidAccessKeyId",
-    "SIGNATURE_DOES_NOT_MATCH", "SignatureDoesNotMatch", "HTTP status 403", "HTTP status 401",
-    "UNRECOGNIZED_CLIENT", "INVALID_SIGNATURE", "AuthenticationFailed", "AuthorizationFailure",
-    "NoAuthenticationInformation", "PERMISSION_DENIED", "UNAUTHENTICATED", "credential",
-    "EXPIRED_TOKEN", "ExpiredToken", " 403 ", " 401 ",
-)  # fmt: skip
-UNREACHABLE = (
-    "NETWORK_CONNECTION", "curlCode", "CURL", "Couldn't connect", "Could not resolve", "timeout",
-    "Timeout", "timed out", "UNAVAILABLE", "transport", "Fail to get a new connection",
-)  # fmt: skip
-
-
-def _names(text: str, words: tuple[str, ...]) -> bool:
-    return any(word in text for word in words)
 
 
 def _does_not_exist(where: RemoteFile) -> BadInput:

@@ -117,6 +117,23 @@ def test_nodes_that_crash_hang_or_eat_memory_fail_alone_and_the_workers_live(
     assert workers == cluster.workers()
 
 
+def test_data_may_be_in_a_storage_instead_of_the_workspace(
+    cluster: Cluster, lab: Lab, tmp_path: Path
+) -> None:
+    address = f"file://{tmp_path}/shared"
+    lab.workspace.mkdir()
+    (lab.workspace / "settings.json").write_text(f'{{"storages": ["{address}"]}}')
+    document = pipeline(first={}, second={"after": "first"}, broken={"action": "raise"})
+    answer = finished(lab, cluster.run(document, "--storage", address), code=1)
+    assert answer.states == {"first": "done", "second": "done", "broken": "failed"}
+    assert len(list((tmp_path / "shared" / "results").iterdir())) == 2
+    assert not list((tmp_path / "shared" / "runs").iterdir())  # token and logs are removed
+    assert "probe does raise" in str(lab.sylva("show", "last", "broken", "--json").json["log"])
+    lab.workspace = lab.root / uuid4().hex
+    local = finished(lab, lab.start("run", lab.write(document), "--json"), code=1)
+    assert answer.outputs == local.outputs
+
+
 @pytest.mark.slow
 def test_a_killed_worker_costs_only_the_node_it_ran(cluster: Cluster, lab: Lab) -> None:
     document = diamond(action="spawn", amount=600, first=1)

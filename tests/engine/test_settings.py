@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from engine.errors import BadInput
-from engine.settings import cluster_address, remote_sources, set_cluster_address
+from engine.plan import RunOptions
+from engine.settings import cluster_address, cluster_storage, remote_sources, set_cluster
 from tests.expect import refused
 
 ADDRESS = "tcp://10.0.0.1:8786"
@@ -23,9 +24,9 @@ def test_without_a_file_pipelines_run_on_this_machine(tmp_path: Path) -> None:
 def test_the_cluster_is_saved_beside_the_other_settings_and_removed_again(tmp_path: Path) -> None:
     settings = tmp_path / "settings.json"
     settings.write_text(json.dumps({"remote_sources": ["s3://lake"]}))
-    set_cluster_address(settings, ADDRESS)
+    set_cluster(settings, ADDRESS)
     assert cluster_address(settings) == ADDRESS
-    set_cluster_address(settings, None)
+    set_cluster(settings, None)
     assert cluster_address(settings) is None
     assert remote_sources(settings) == ["s3://lake"]
 
@@ -34,7 +35,7 @@ def test_the_cluster_is_saved_beside_the_other_settings_and_removed_again(tmp_pa
 def test_what_is_not_an_address_is_not_saved(address: str, tmp_path: Path) -> None:
     settings = tmp_path / "settings.json"
     with refused(BadInput, naming=["tcp://HOST:PORT"]):
-        set_cluster_address(settings, address)
+        set_cluster(settings, address)
     assert not settings.exists()
 
 
@@ -44,3 +45,45 @@ def test_a_damaged_file_is_named(content: str, tmp_path: Path) -> None:
     settings.write_text(content)
     with refused(BadInput, naming=[str(settings)]):
         cluster_address(settings)
+
+
+def test_only_a_storage_that_the_settings_allow_is_saved_and_read(tmp_path: Path) -> None:
+    settings = tmp_path / "settings.json"
+    with refused(BadInput, naming=["s3://lake/runs", str(settings)]):
+        set_cluster(settings, ADDRESS, "s3://lake/runs")
+    settings.write_text(json.dumps({"storages": ["s3://lake"]}))
+    set_cluster(settings, ADDRESS, "s3://lake/runs/")
+    assert cluster_storage(settings) == "s3://lake/runs"
+    settings.write_text(settings.read_text().replace('"s3://lake"', '"s3://lak"'))
+    with refused(BadInput, naming=["s3://lake/runs"]):
+        cluster_storage(settings)
+    settings.write_text(settings.read_text().replace('"s3://lak"', '"s3://lake"'))
+    set_cluster(settings, ADDRESS)
+    assert cluster_storage(settings) is None
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "",
+        "/shared",
+        "http://host/folder",
+        "s3://",
+        "file://",
+        "s3://key:hunter2@bucket/runs",
+        "s3://bucket/runs?secret=hunter2",
+        "s3://bucket/../hunter2",
+        "s3://bucket/hunter2 x",
+    ],
+)
+def test_what_is_not_the_address_of_a_storage_is_refused_and_not_repeated(address: str) -> None:
+    with refused(BadInput, naming=["--storage", "s3://BUCKET/FOLDER"]) as caught:
+        RunOptions(executor=ADDRESS, storage=address)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_storage_is_for_runs_on_a_cluster() -> None:
+    with refused(BadInput, naming=["--executor"]):
+        RunOptions(storage="s3://lake/runs")
+    options = RunOptions(executor=ADDRESS, storage="abfs://box@account.dfs.core.windows.net/runs")
+    assert RunOptions.from_dict(options.to_dict()) == options

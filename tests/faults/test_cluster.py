@@ -111,6 +111,11 @@ def certificates(folder: Path) -> dict[str, str]:
     return settings
 
 
+def use(settings: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+
+
 @pytest.mark.skipif(not shutil.which("openssl"), reason="needs the command openssl")
 def test_an_encrypted_cluster_serves_only_who_has_a_certificate(
     lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -122,8 +127,13 @@ def test_an_encrypted_cluster_serves_only_who_has_a_certificate(
         stranger = lab.answer(cluster.run(document), timeout=60)
         assert stranger.code == 1
         assert "needs a certificate" in stranger.json["error"]
-        for name, value in cluster.settings.items():
-            monkeypatch.setenv(name, value)
+        other = tmp_path / "other"
+        other.mkdir()
+        use(certificates(other), monkeypatch)
+        foreign = lab.answer(cluster.run(document), timeout=60)
+        assert foreign.code == 1
+        assert "does not accept the certificate" in foreign.json["error"]
+        use(cluster.settings, monkeypatch)
         answer = lab.answer(cluster.run(document), timeout=120)
         assert answer.code == 0, answer
     assert answer.outputs == Lab(tmp_path / "local").run(document).outputs

@@ -70,15 +70,19 @@ def up(
 def check(
     common: CommonOptions,
     address: Annotated[str, typer.Argument(metavar="ADDRESS", help="Such as tcp://HOST:PORT.")],
+    storage: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Check also that this storage can hold the data."),
+    ] = None,
 ) -> None:
     """Check which workers of a cluster could run pipelines of the workspace."""
-    from engine.executors.dask import check_workers
+    from engine.executors.storage import check_cluster
     from engine.settings import check_cluster_address
     from ui.cli.output import print_table
 
     check_cluster_address(address, "ADDRESS")
     rows = []
-    for worker in check_workers(address, common.workspace):
+    for worker in check_cluster(address, common.workspace, storage):
         rows.append({"worker": worker.address} | worker.model_dump(exclude={"address", "kind"}))
 
     def render() -> None:

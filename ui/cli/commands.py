@@ -131,6 +131,14 @@ def run(
             metavar="ADDRESS", help="Address of a Dask scheduler; nodes then run on its workers."
         ),
     ] = None,
+    storage: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Where workers find data if they do not see the workspace, such as "
+            "s3://BUCKET/FOLDER; the workspace's settings must allow it.",
+        ),
+    ] = None,
     detach: DetachOption = False,
 ) -> None:
     """Run a pipeline. Nodes that are unchanged since an earlier run are not computed again."""
@@ -153,6 +161,7 @@ def run(
             # On the command line, a pipeline may read any file of its user.
             allow_absolute=True,
             executor=executor,
+            storage=storage,
             overrides=(*(changes or ()), *(sweeps or ())),
         )
         # First the values, then the sweeps: --sweep of a parameter wins over --set.

@@ -15,6 +15,7 @@ import streamlit as st
 from engine.atomic import FileVersion
 from engine.errors import BadInput
 from engine.pipeline_library import Library
+from engine.storages import scheme_of
 from engine.text import counted, size
 from engine.values import Table, kind_of
 from nodes.data import formats
@@ -22,7 +23,7 @@ from nodes.data.columns import TASK_TITLES, Task, proposed_target, proposed_task
 from nodes.data.files import DataFile, delete_file, list_files
 from nodes.data.formats import FileFormat
 from nodes.data.hints import table_hints
-from nodes.data.locations import is_database, locate, scheme_of, without_credentials
+from nodes.data.locations import is_database, locate, without_credentials
 from nodes.data.samples import PREFIX, SHORT_TITLES, TITLES, sample_columns, sample_name
 from nodes.data.tables import Preview, count_classes, preview, source_version
 from nodes.load_data import preview_params

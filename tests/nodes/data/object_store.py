@@ -1,8 +1,8 @@
 """A small server for tests that speaks like S3, Google Cloud storage and Azure storage.
 
 It has one bucket in memory, on the loopback address, and answers what pyarrow asks for to read:
-list, head and get with ranges. A request to S3 or Azure must name the access key; signatures are
-not checked.
+list, head and get with ranges; as S3 also to write: put, uploads in parts, and delete. A request to
+S3 or Azure must name the access key; signatures are not checked.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ import hashlib
 import json
 import re
 import threading
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar
 from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
-from xml.sax.saxutils import escape
+from uuid import uuid4
+from xml.sax.saxutils import escape, unescape
 
 KEY = "AKIATESTKEY"
 ACCOUNT = "devaccount"
@@ -32,6 +34,12 @@ class ObjectStore:
     def __init__(self, address: str) -> None:
         self.address = address
         self.files: dict[str, bytes] = {}
+        self.uploads: dict[str, dict[int, bytes]] = {}
+        """The parts of files that are not complete, by the id of the upload."""
+        self.written: Counter[str] = Counter()
+        """How often each file was written."""
+        self.is_down = False
+        """Whether every request fails, as if something was broken there."""
         self.sent_bytes = 0
 
     @property
@@ -78,6 +86,15 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_HEAD(self) -> None:
         self._handle(with_body=False)
+
+    def do_PUT(self) -> None:
+        self._change(self._put)
+
+    def do_POST(self) -> None:
+        self._change(self._post)
+
+    def do_DELETE(self) -> None:
+        self._change(self._delete)
 
     def log_message(self, *_: object) -> None:
         pass
@@ -137,16 +154,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _s3(self, url: SplitResult, with_body: bool) -> None:
         """Answer like S3."""
-        bucket, _, name = unquote(url.path).lstrip("/").partition("/")
-        if KEY not in self.headers.get("Authorization", ""):
-            sent = self.headers.get("Authorization", "")
-            body = (
-                f"<Error><Code>InvalidAccessKeyId</Code><Message>{escape(sent)}</Message></Error>"
-            )
-            self._answer(403, body.encode(), with_body)
-        elif bucket != "lake":
-            self._answer(404, b"<Error><Code>NoSuchBucket</Code></Error>", with_body)
-        elif not name and with_body:
+        if self._refused(url, with_body):
+            return
+        name = unquote(url.path).lstrip("/").partition("/")[2]
+        if not name and with_body:
             self._answer(200, self._listing(parse_qs(url.query)), True)
         elif not name:
             self._answer(200, b"", False)
@@ -154,6 +165,91 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(404, b"<Error><Code>NoSuchKey</Code></Error>", with_body)
         else:
             self._file(self.store.files[name], with_body)
+
+    def _refused(self, url: SplitResult, with_body: bool) -> bool:
+        """Refuse a request to S3 that has not the right key or bucket; return whether it was."""
+        if self.store.is_down:
+            self._answer(503, b"<Error><Code>SlowDown</Code></Error>", with_body)
+            return True
+        if KEY not in self.headers.get("Authorization", ""):
+            sent = self.headers.get("Authorization", "")
+            body = (
+                f"<Error><Code>InvalidAccessKeyId</Code><Message>{escape(sent)}</Message></Error>"
+            )
+            self._answer(403, body.encode(), with_body)
+            return True
+        if unquote(url.path).lstrip("/").partition("/")[0] != "lake":
+            self._answer(404, b"<Error><Code>NoSuchBucket</Code></Error>", with_body)
+            return True
+        return False
+
+    def _change(self, change: Callable[[str, dict[str, list[str]], bytes], None]) -> None:
+        """Answer a request to S3 that changes something."""
+        url = urlsplit(self.path)
+        body = self._body()
+        if self._refused(url, with_body=True):
+            return
+        name = unquote(url.path).lstrip("/").partition("/")[2]
+        change(name, parse_qs(url.query, keep_blank_values=True), body)
+
+    def _body(self) -> bytes:
+        """Return what the client has sent, without the frames of a stream in chunks."""
+        if self.headers.get("Transfer-Encoding") == "chunked":
+            body = b"".join(iter(self._chunk, b""))
+        else:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        if self.headers.get("Content-Encoding") != "aws-chunked":
+            return body
+        content, rest = b"", body
+        while rest:
+            head, _, rest = rest.partition(b"\r\n")
+            size = int(head.partition(b";")[0], 16)
+            content, rest = content + rest[:size], rest[size + 2 :]
+            if not size:
+                break
+        return content
+
+    def _chunk(self) -> bytes:
+        size = int(self.rfile.readline().partition(b";")[0], 16)
+        chunk = self.rfile.read(size)
+        self.rfile.readline()
+        return chunk
+
+    def _put(self, name: str, query: dict[str, list[str]], body: bytes) -> None:
+        if "uploadId" in query:
+            self.store.uploads[query["uploadId"][0]][int(query["partNumber"][0])] = body
+        else:
+            self._keep(name, body)
+        self._answer(200, b"", True, {"ETag": f'"{hashlib.md5(body).hexdigest()}"'})
+
+    def _keep(self, name: str, content: bytes) -> None:
+        self.store.files[name] = content
+        self.store.written[name] += 1
+
+    def _post(self, name: str, query: dict[str, list[str]], body: bytes) -> None:
+        if "delete" in query:
+            for key in re.findall(r"<Key>(.*?)</Key>", body.decode()):
+                self.store.files.pop(unescape(key), None)
+            self._answer(200, b"<DeleteResult></DeleteResult>", True)
+        elif "uploads" in query:
+            upload = uuid4().hex
+            self.store.uploads[upload] = {}
+            tag = f"<Bucket>lake</Bucket><Key>{escape(name)}</Key><UploadId>{upload}</UploadId>"
+            result = f"<InitiateMultipartUploadResult>{tag}</InitiateMultipartUploadResult>"
+            self._answer(200, result.encode(), True)
+        else:
+            parts = self.store.uploads.pop(query["uploadId"][0])
+            self._keep(name, b"".join(parts[number] for number in sorted(parts)))
+            tag = f"<Bucket>lake</Bucket><Key>{escape(name)}</Key><ETag>1</ETag>"
+            result = f"<CompleteMultipartUploadResult>{tag}</CompleteMultipartUploadResult>"
+            self._answer(200, result.encode(), True)
+
+    def _delete(self, name: str, query: dict[str, list[str]], body: bytes) -> None:
+        if "uploadId" in query:
+            self.store.uploads.pop(query["uploadId"][0], None)
+        else:
+            self.store.files.pop(name, None)
+        self._answer(204, b"", False)
 
     def _file(self, content: bytes, with_body: bool, more: dict[str, str] | None = None) -> None:
         headers = {

@@ -18,6 +18,7 @@ import pytest
 from pydantic import ValidationError
 
 from engine import sandbox
+from engine.storages import forget_file_systems
 from engine.workspace import Files
 from nodes.data import locations
 from nodes.data.files import list_files
@@ -48,7 +49,7 @@ def new_readers() -> Iterator[None]:
 def stop_readers() -> None:
     sandbox._server._stop()
     locations._versions.clear()
-    locations._file_system.cache_clear()
+    forget_file_systems()
 
 
 def allow(files: Files, *addresses: str) -> None:

@@ -24,7 +24,7 @@ from engine.pipeline_library import Library, Opened, Outdated, UnknownPipeline
 from engine.plan import RunOptions
 from engine.run_state import STARTING_SECONDS, RunState
 from engine.runs import Runs, RunWatcher
-from engine.settings import cluster_address
+from engine.settings import cluster_address, cluster_storage
 from engine.sweeps import ExpandedPipeline
 from engine.validation import find_problems, find_source_problems
 from engine.workspace import Files
@@ -436,11 +436,14 @@ class OpenPipeline:
         with _starting:
             self._refuse_second_run()
             # A second tab that presses Run now waits for ``_starting``, and is then refused.
+            settings = self.runs.workspace.settings
+            cluster = cluster_address(settings)
             options = RunOptions(
                 pipeline_id=self.pipeline_id,
                 to=to,
                 force_from=force_from,
-                executor=cluster_address(self.runs.workspace.settings),
+                executor=cluster,
+                storage=cluster and cluster_storage(settings),
             )
             self.runs.start(self.pipeline, options)
 
