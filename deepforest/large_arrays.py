@@ -34,6 +34,8 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 Order = Literal["C", "F"]
 
+HIDDEN = ".large-"
+"""How a file is named for the moment that it has a name; hidden files are never copied."""
 BLOCK_BYTES = 16 << 20
 """Bytes that are copied at a time."""
 
@@ -80,7 +82,7 @@ def empty(shape: int | tuple[int, ...], dtype: npt.DTypeLike, order: Order = "C"
 def _mapped(folder: Path, size: int) -> mmap.mmap:
     """Return the memory of a new file without a name; it holds zeros."""
     _require_space(folder, size)
-    with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
+    with tempfile.TemporaryFile(dir=folder, prefix=HIDDEN, buffering=0) as file:
         # Reserved now: a disk that is full later would end the process with a signal.
         os.posix_fallocate(file.fileno(), 0, size)
         return mmap.mmap(file.fileno(), size)
@@ -114,7 +116,7 @@ def new_file(size: int) -> Path | None:
     if _place.folder is None or size < _place.least:
         return None
     _require_space(_place.folder, size)
-    return _place.folder / f".large-{uuid.uuid4().hex}"
+    return _place.folder / f"{HIDDEN}{uuid.uuid4().hex}"
 
 
 def blocks(n_rows: int, row_bytes: int) -> Iterator[slice]:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 BLOCK_BYTES = 32 << 20
+HIDDEN = ".large-"
+"""How a file is named for the moment that it has a name; hidden files are never copied."""
 TEXT_BYTES = 16
 """Bytes that a value of no fixed size counts as."""
 
@@ -76,7 +78,7 @@ class ScratchFolder:
 
         rest = iter(tables)
         first = next(rest)
-        handle, name = tempfile.mkstemp(dir=self.folder)
+        handle, name = tempfile.mkstemp(dir=self.folder, prefix=HIDDEN)
         os.close(handle)
         try:
             # Not the file format: in a stream, each batch may have its own dictionaries.
