@@ -20,6 +20,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
+from . import large_arrays
 from ._cascade import (
     CascadePass,
     ContributionPass,
@@ -280,7 +281,7 @@ class BaseCascade(TransformerMixin, TabularEstimator):  # type: ignore[misc]
         # Columns that were chosen by rows it is blind to would make their score too good.
         selected = self._select(data.only(rows.training))
         own = Features(
-            data.values[:, selected],
+            large_arrays.take(data.values, columns=selected),
             self.categorical_[selected],
             augment=self.augment,
             room=raw.room,
@@ -291,7 +292,8 @@ class BaseCascade(TransformerMixin, TabularEstimator):  # type: ignore[misc]
 
     def _resampled(self, data: TrainingData, seed: int, measure: Metric) -> Resampling:
         """Return the rows of each cascade."""
-        rows = np.arange(len(data.values))
+        # 32 bits: there are many lists of rows, each with a number for most rows of the table.
+        rows = np.arange(len(data.values), dtype=np.int32)
         n_folds = max(2, min(self.cv, len(rows)))
         if data.groups is not None and len(np.unique(data.groups)) < 2:
             raise ValueError("groups has a single value; give at least 2, or leave it out")

@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ._lightgbm import new_dataset, widened
+from . import large_arrays
+from ._lightgbm import RawDataset, new_dataset
 from .forest.binning import BinnedMatrix, Binner
 
 Array = npt.NDArray[Any]
@@ -55,11 +56,11 @@ class Features:
         self.n_jobs = n_jobs
         self.vectors: Array | None = None
         self.vector_binner: Binner | None = None
-        self._learned_from: Array | slice = slice(None)
+        self._learned_from: Array | None = None
         self._dense: Array | None = None
         self._matrix: BinnedMatrix | None = None
         self._binned_vectors = True  # whether the vectors, if any, are in the matrix
-        self._raw_dataset: Any = None
+        self._raw_dataset: RawDataset | None = None
         self._dataset: Any = None
 
     @classmethod
@@ -106,7 +107,7 @@ class Features:
             return
         self.vectors = vectors
         self.vector_binner = binner
-        self._learned_from = slice(None) if rows is None else rows
+        self._learned_from = rows
         self._binned_vectors = False
         self._dense = None
         self._dataset = None
@@ -125,7 +126,7 @@ class Features:
     def take(self, rows: Array) -> Features:
         """Return the features of some of the rows, for prediction."""
         part = Features(
-            self.values[rows],
+            large_arrays.take(self.values, rows),
             self.categorical,
             augment=self.augment,
             room=self.room,
@@ -147,16 +148,18 @@ class Features:
         if rows is not None:
             return self._numbers(rows)
         if self._dense is None:
-            self._dense = np.ascontiguousarray(self._numbers(slice(None)))
+            self._dense = large_arrays.by_row(self._parts)
         return self._dense
 
-    def _numbers(self, rows: Array | slice) -> Array:
-        """Return raw features and vectors side by side, as far as the layer sees them."""
-        if self.vectors is None:
-            return self.values[rows]
-        if self.n_raw == 0:
-            return self.vectors[rows]
-        return np.hstack([self.values[rows], self.vectors[rows]])
+    def _numbers(self, rows: Array) -> Array:
+        """Return some rows of raw features and vectors side by side."""
+        return large_arrays.by_row([part[rows] for part in self._parts])
+
+    @property
+    def _parts(self) -> list[Array]:
+        """The raw features and the vectors, as far as the layer sees them."""
+        parts = [self.values] if self.n_raw else []
+        return parts if self.vectors is None else [*parts, self.vectors]
 
     def binned(self) -> BinnedMatrix:
         """Return the bins. The first call for a layer is not safe beside another one."""
@@ -170,9 +173,10 @@ class Features:
             self._matrix.append(self.binner, self.values, self.n_jobs)
         if not self._binned_vectors and self.vectors is not None:
             if self.vector_binner is None:
-                self.vector_binner = Binner().fit(
-                    self.vectors[self._learned_from], n_jobs=self.n_jobs
-                )
+                learned_from = self.vectors
+                if self._learned_from is not None:
+                    learned_from = large_arrays.take(learned_from, self._learned_from)
+                self.vector_binner = Binner().fit(learned_from, n_jobs=self.n_jobs)
             # The vectors take the columns of those of the layer before; raw bins stay in place.
             self._matrix.truncate(self.n_raw).append(self.vector_binner, self.vectors, self.n_jobs)
             self._binned_vectors = True
@@ -190,10 +194,10 @@ class Features:
             return new_dataset(self.vectors, [], self.n_jobs)
         if self._raw_dataset is None:
             categorical = np.flatnonzero(self.categorical).tolist()
-            self._raw_dataset = new_dataset(self.values, categorical, self.n_jobs)
+            self._raw_dataset = RawDataset(self.values, categorical, self.n_jobs)
         if self.vectors is None:
-            return self._raw_dataset
-        return widened(self._raw_dataset, self.vectors, self.n_jobs)
+            return self._raw_dataset.plain()
+        return self._raw_dataset.widened(self.vectors)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave LightGBM's Datasets out, which cannot be sent to another process, and a copy."""
@@ -205,6 +209,10 @@ def digest_of(*arrays: Array | None) -> str:
     digest = hashlib.sha256()
     for array in arrays:
         digest.update(repr(None if array is None else (array.shape, array.dtype.str)).encode())
-        if array is not None:
-            digest.update(np.ascontiguousarray(array).data.cast("B") if array.size else b"")
+        if array is None or not array.size:
+            continue
+        # By blocks: an array stored by column would be copied as a whole.
+        rows = np.atleast_1d(array)
+        for block in large_arrays.blocks(len(rows), array.nbytes // len(rows)):
+            digest.update(np.ascontiguousarray(rows[block]).data.cast("B"))
     return digest.hexdigest()

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from . import large_arrays
 from ._calibration import best_temperature
 from ._cascade import CascadePass, FittedCascade
 from ._fit_jobs import FitEvent, JobRunner
@@ -64,6 +65,8 @@ def grow_cascade(
     # Validation rows are scored by the model itself: it is grown beside the others.
     if final is not None and validation is not None:
         cascades = [*cascades, final]
+    # The cascades have their columns. Scores need none, and a copy of some rows would be large.
+    data = data._replace(values=data.values[:, :0])
     growth = _Growth(data, cascades, strategy, stopping, plan, validation, records)
     while not stopping.stopped:
         number, began = len(records) + 1, time.perf_counter()
@@ -136,7 +139,7 @@ class _Growth:
         self.scored = np.sort(np.concatenate([each.rows.scored for each in cascades]))
         self.is_blind = any(len(each.rows.blind) for each in cascades)
         # The output of each row from models that had not seen it.
-        self.output = np.full_like(cascades[0].output, np.nan)
+        self.output = large_arrays.missing(cascades[0].output.shape, cascades[0].output.dtype)
         self.probabilities = self.output  # the same, calibrated
         self.best_output = self.output
         self.best_probabilities: Array | None = None  # of the rows that decide
@@ -266,8 +269,11 @@ class _Growth:
     def _probabilities(self, output: Array) -> Array:
         """Return an output after the newest layer as calibrated probabilities (or numbers)."""
         probabilities = temper(self.strategy.to_probabilities(output), self.temperature)
+        found = large_arrays.empty(output.shape, probabilities.dtype)
         # A row that no cascade is blind to has no output; its probabilities are not equal.
-        return np.where(np.isnan(output), np.nan, probabilities)
+        for block in large_arrays.blocks(len(found), found.nbytes // max(1, len(found))):
+            found[block] = np.where(np.isnan(output[block]), np.nan, probabilities[block])
+        return found
 
     def score(self) -> None:
         """Score the output on rows that are new to the layers, and decide about growth."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from . import large_arrays
 from ._features import Features, digest_of
 from ._fit import FitResult, PlannedFit, can_pack, carry_out, join, pack_fit, unpack_fit
 from ._fit_files import FitFiles
@@ -172,14 +173,28 @@ def fit_layer(
 def plan_fits(plan: LayerPlan) -> list[list[PlannedFit]]:
     """Return the fits of a layer by learner, by fold; a learner out of bag has one."""
     titles = numbered([learner.title for learner in plan.learners])
+    rows, of_folds = plan.rows, []
+    # The learners share these arrays, which have a number for each row.
+    for left_out in rows.folds or []:
+        training = np.setdiff1d(rows.training, left_out, assume_unique=True)
+        of_folds.append((training, join(left_out, rows.blind)))
     return [
-        _fits_of(plan, number, learner, titles[number])
+        _fits_of(plan, number, learner, titles[number], of_folds)
         for number, learner in enumerate(plan.learners)
     ]
 
 
-def _fits_of(plan: LayerPlan, number: int, learner: Learner, title: str) -> list[PlannedFit]:
-    """Return the fits of one learner."""
+def _fits_of(
+    plan: LayerPlan,
+    number: int,
+    learner: Learner,
+    title: str,
+    of_folds: list[tuple[Array, Array]],
+) -> list[PlannedFit]:
+    """Return the fits of one learner; ``of_folds`` are the rows of each fit and those it predicts.
+
+    A learner out of bag has a single fit.
+    """
     rows, single = plan.rows, not len(plan.rows.fold_numbers)
     stem, layer, of_cascade = f"layer-{plan.number}-learner-{number + 1}", "Layer", ""
     if rows.is_final:
@@ -193,20 +208,17 @@ def _fits_of(plan: LayerPlan, number: int, learner: Learner, title: str) -> list
         text = f"{of_cascade}out of bag".capitalize()
         seed = seed_of(plan.seed, plan.number, number, *name)
         return [PlannedFit(key, (*where, text), learner, rows.training, rows.blind, True, seed)]
-    assert rows.folds is not None
     # Fits of nested folds share the trees of a learner: new rows are passed through all of them.
-    part = learner if single else learner.share(len(rows.folds))
+    part = learner if single else learner.share(len(of_folds))
     fits = []
-    for fold, left_out in enumerate(rows.folds):
+    for fold, (training, predicted) in enumerate(of_folds):
         name = (fold,) if single else (rows.number, rows.fold_numbers[fold])
         text = f"{of_cascade}fold {name[-1] + 1}".capitalize()
         if plan.shared:
             name = (min(name), max(name))
             text = f"Without folds {name[0] + 1} and {name[1] + 1}"
         key = "-".join([stem, "fold", *(str(each + 1) for each in name)])
-        training = np.setdiff1d(rows.training, left_out, assume_unique=True)
         seed = seed_of(plan.seed, plan.number, number, *name)
-        predicted = join(left_out, rows.blind)
         fits.append(PlannedFit(key, (*where, text), part, training, predicted, False, seed))
     return fits
 
@@ -285,14 +297,15 @@ def gather(
     target: Target,
 ) -> LayerFit:
     """Return the layer of one cascade from its fits."""
-    models, vectors, seconds = [], [], []
-    for by_fold in fits:
+    models, seconds = [], []
+    vectors = large_arrays.empty((len(fits), len(target.values), target.n_outputs), np.float32)
+    for number, by_fold in enumerate(fits):
         done = [results[fit.key] for fit in by_fold]
         models.append([each.model for each in done])
         seconds.append(sum(each.seconds for each in done))
-        vectors.append(gather_vectors(plan, by_fold, done, target))
+        vectors[number] = gather_vectors(plan, by_fold, done, target)
     layer = Layer(models, features.n_features, features.vector_binner)
-    return LayerFit(layer, np.stack(vectors), seconds)
+    return LayerFit(layer, vectors, seconds)
 
 
 def gather_vectors(
@@ -304,7 +317,7 @@ def gather_vectors(
     """
     # Algorithm 1 of mdDF, line 5: a row's vector comes from the one model that did not see it.
     rows = plan.rows
-    vectors = np.zeros((len(target.values), target.n_outputs), np.float32)
+    vectors = large_arrays.zeros((len(target.values), target.n_outputs), np.float32)
     of_blind = []
     for number, (fit, result) in enumerate(zip(fits, results, strict=True)):
         left_out = rows.training

@@ -4,7 +4,7 @@
 - ``new_dataset``       bins a matrix
 - ``load_dataset``      reads a Dataset from a file
 - ``rows_of``           takes some rows of a Dataset, which share its bins
-- ``widened``           adds columns to a copy of a Dataset
+- ``RawDataset``        the Dataset of the raw features, and copies of it with more columns
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
+
+from . import large_arrays
 
 Array = npt.NDArray[Any]
 
@@ -98,15 +100,49 @@ def rows_of(data: Any, rows: Array, n_jobs: int = 1) -> Any:
     return part.construct()
 
 
-def widened(data: Any, values: Array, n_jobs: int = 1) -> Any:
-    """Return a Dataset with the columns of ``values`` after those of ``data``.
+class RawDataset:
+    """Hold the bins of the raw features, to which each layer adds the vectors before it.
 
-    LightGBM adds columns in place; a copy of the bins (a byte per value) keeps ``data`` as it is.
+    LightGBM adds columns in place, so each layer has a copy of the bins (a byte per value). They
+    are in memory, or in a file if they are large: then there is one copy in memory and not two.
     """
-    added = new_dataset(values, [], n_jobs)
-    with lightgbm_threads(n_jobs):
-        wide = rows_of(data, np.arange(data.num_data()), n_jobs)
-        with warnings.catch_warnings():
+
+    def __init__(self, values: Array, categorical: list[int], n_jobs: int) -> None:
+        self.n_jobs = n_jobs
+        self.data = new_dataset(values, categorical, n_jobs)
+        self.n_sampled = self.data.params[SAMPLED_ROWS]
+        path = large_arrays.new_file(values.size)
+        self.file = None if path is None else _saved(self.data, path)
+
+    def plain(self) -> Any:
+        """Return the Dataset of the raw features."""
+        if self.data is None:
+            self.data = self._read()
+        return self.data
+
+    def widened(self, vectors: Array) -> Any:
+        """Return a Dataset with the columns of ``vectors`` after the raw ones."""
+        added = new_dataset(vectors, [], self.n_jobs)
+        if self.file is None:
+            with lightgbm_threads(self.n_jobs):
+                wide = rows_of(self.data, np.arange(self.data.num_data()), self.n_jobs)
+        else:
+            self.data = None
+            wide = self._read()
+        with lightgbm_threads(self.n_jobs), warnings.catch_warnings():
             # It warns that the raw numbers are gone from the Dataset; we have them ourselves.
             warnings.simplefilter("ignore")
             return wide.add_features_from(added)
+
+    def _read(self) -> Any:
+        assert self.file is not None
+        return load_dataset(Path(f"/proc/self/fd/{self.file.fileno()}"), self.n_sampled)
+
+
+def _saved(data: Any, path: Path) -> IO[bytes]:
+    """Write a Dataset into a file that is removed when it is closed."""
+    try:
+        data.save_binary(str(path))
+        return path.open("rb")
+    finally:
+        path.unlink(missing_ok=True)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from . import large_arrays
 from ._cascade import FittedCascade
 from ._features import Features
 from ._layer import Layer, LayerPlan, seed_of
@@ -57,7 +58,7 @@ class TrainingData(NamedTuple):
             return self
         target = Target(self.target.values[rows], self.target.n_classes)
         others = [None if part is None else part[rows] for part in self[2:]]
-        return TrainingData(self.values[rows], target, *others)
+        return TrainingData(large_arrays.take(self.values, rows), target, *others)
 
 
 class Combination(NamedTuple):
@@ -126,7 +127,7 @@ class LayerStrategy:
 
     def next_features(self, vectors: Array, output: Array) -> Array:
         """Return what the next layer sees of this one: the learners' vectors side by side."""
-        return np.concatenate(vectors, axis=1)
+        return large_arrays.beside(list(vectors))
 
     def n_next_features(self, n_learners: int, n_outputs: int) -> int:
         """Return how many columns ``next_features`` has."""
@@ -197,7 +198,7 @@ class GrowingCascade:
         cls, rows: CascadeRows, features: Features, selected: Array | None, data: TrainingData
     ) -> GrowingCascade:
         """Return a cascade before its first layer."""
-        output = np.zeros((len(data.values), data.target.n_outputs), np.float32)
+        output = large_arrays.zeros((len(data.values), data.target.n_outputs), np.float32)
         remaining = np.sort(np.concatenate([rows.training, rows.blind]))
         return cls(rows, features, selected, remaining, data.weights, output)
 

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from . import large_arrays
 from .forest._compile import inlined, kernel
 
 Array = npt.NDArray[Any]
@@ -74,7 +75,7 @@ def temper(probabilities: Array, temperature: float) -> Array:
     """Return probabilities in proportion to p ** (1 / temperature): below 1 makes them sharper."""
     if temperature == 1.0:
         return probabilities
-    out = np.empty(probabilities.shape)
+    out = large_arrays.empty(probabilities.shape, np.float64)
     # By blocks of rows: what is computed in between then stays in the cache of the processor.
     size = max(1, BLOCK_NUMBERS // probabilities.shape[1])
     for first in range(0, len(probabilities), size):

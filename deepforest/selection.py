@@ -16,6 +16,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
+from . import large_arrays
 from ._features import Features
 from ._input import TabularEstimator, check_whole, checked_weights, keep_arguments
 from ._renamed import accept_old_names
@@ -93,7 +94,8 @@ class MartSelector(SelectorMixin, TabularEstimator):  # type: ignore[misc]
         rows = self._draw(target, weights, seed)
         # Only the drawn rows are binned: that costs most.
         if len(rows) < len(values):
-            values, target = values[rows], Target(target.values[rows], target.n_classes)
+            values = large_arrays.take(values, rows)
+            target = Target(target.values[rows], target.n_classes)
             weights = None if weights is None else weights[rows]
         n_jobs = effective_n_jobs(self.n_jobs)
         categorical = self._categorical(values.shape[1])

@@ -22,12 +22,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from importlib.metadata import EntryPoint, entry_points
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from engine.errors import BadInput, Cancelled
+from engine.scratch import ScratchFolder
 from engine.text import shortened
 from engine.workspace import Files
 
@@ -171,6 +173,8 @@ class NodeContext:
     checkpoint: Path
     """A folder of this node that survives a crash and is removed when the node has finished."""
     threads: int = 1
+    large: float = inf
+    """From so many bytes on, data belong into files of the folder, see ``scratch``."""
     sources: Mapping[str, list[str]] = field(default_factory=dict)
     """For each input port, the ids of the nodes it reads from."""
     branch: Branch | None = None
@@ -243,6 +247,11 @@ class NodeContext:
 
         # 16 hexadecimal digits are 64 bits. Equal inputs have equal keys and so equal results.
         return np.random.default_rng(int(self.key[:16], 16) if seed is None else seed)
+
+    @property
+    def scratch(self) -> ScratchFolder:
+        """Hold tables that are large for the memory limit of the node."""
+        return ScratchFolder(self.checkpoint, self.large)
 
     @cached_property
     def executor(self) -> ThreadPoolExecutor:

@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import os
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,6 +20,11 @@ from typing import Any
 
 PR_SET_PDEATHSIG = 1
 PR_SET_NAME = 15
+M_TRIM_THRESHOLD = -1
+M_MMAP_THRESHOLD = -3
+LARGE_BLOCK = 1 << 20
+LOW_LIMIT = 8_000
+"""Megabytes below which memory that was freed is worth more than the time to get it again."""
 MEMORY_SHARE = 0.9
 """Share of the machine's memory that one node may use, unless a limit is set."""
 
@@ -113,9 +119,29 @@ def limit_memory(megabytes: int) -> None:
     # A forked process shares the memory that it has with its parent: it must not count.
     limit = _allocated_bytes() + megabytes * 1_000_000
     resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+    if megabytes < LOW_LIMIT:
+        return_freed_memory()
     # If the whole machine runs out of memory, the kernel should kill this process, not the studio.
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")
+
+
+def return_freed_memory() -> None:
+    """Give large blocks of memory back to the system as soon as they are freed.
+
+    The C library would keep blocks of up to 32 MB. Scattered between others, they are often of no
+    use any more, but count for the limit. So does a gigabyte that Arrow reserves for itself, unless
+    it uses the C library.
+    """
+    if "pyarrow" in sys.modules:
+        arrow = sys.modules["pyarrow"]
+        arrow.set_memory_pool(arrow.system_memory_pool())
+    os.environ["ARROW_DEFAULT_MEMORY_POOL"] = "system"
+    with contextlib.suppress(AttributeError):  # another C library than that of GNU
+        library = ctypes.CDLL(None)
+        library.mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK)
+        # Small blocks are kept as before: to fetch them again and again would take time.
+        library.mallopt(M_TRIM_THRESHOLD, 64 * LARGE_BLOCK)
 
 
 def exit_text(code: int) -> str:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from engine.errors import BadInput
 from engine.node_types import Column, Columns, Kind, Role
+from engine.scratch import blocks
 
 if TYPE_CHECKING:
     import numpy as np
@@ -398,8 +399,13 @@ def _write_arrow(data: pa.Table, path: Path, metadata: Mapping[str, Any]) -> Non
 
     # Sorted keys: equal tables must have equal bytes, since the store names them by their hash.
     data = data.replace_schema_metadata({"sylva": json.dumps(metadata, sort_keys=True)})
+    if any(column.num_chunks > 1 for column in data.columns):
+        # A file has one dictionary for each column.
+        data = data.unify_dictionaries()
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, data.schema) as writer:
-        writer.write_table(data)
+        for block in blocks(data):
+            # In one chunk, so that the bytes do not depend on how the table was put together.
+            writer.write_table(block.combine_chunks())
 
 
 def _read_arrow(path: Path) -> tuple[pa.Table, dict[str, Any]]:

@@ -51,11 +51,11 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: FeatureSelectionParams
 
     The target and columns with a role are always kept. The report lists all features by importance.
     """
-    from deepforest import MartSelector
+    from deepforest import MartSelector, large_arrays
     from nodes.models.encoder import TableEncoder
 
     table: Table = inputs["table"]
-    known, y, classes = labelled(table, ctx.log)
+    known, y, classes = labelled(table, ctx.log, ctx.scratch)
     if not classes:
         check_rounded(y, str(table.target), NODE.title)
     encoder = TableEncoder.fit(known, "codes", ctx.log)
@@ -71,7 +71,9 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: FeatureSelectionParams
     )
     # Half the memory where 32 bits lose nothing.
     precision: Precision = "float32" if encoder.fits_float32 else "float64"
-    selector.fit(encoder.transform(known.data, precision), y)
+    with large_arrays.large_arrays_in(ctx.checkpoint, ctx.large):
+        matrix = encoder.transform(known.data, precision, empty=large_arrays.empty)
+        selector.fit(matrix, y)
     chosen = zip(encoder.names, selector.get_support(), strict=True)
     kept = {name for name, is_kept in chosen if is_kept}
     ctx.log(f"{len(kept):,} of {len(table.features):,} features kept")

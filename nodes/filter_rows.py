@@ -140,7 +140,7 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: FilterRowsParams) -> d
     mask = reduce(pc.and_ if params.match == "all" else pc.or_, met)
     if params.mode == "drop":
         mask = pc.invert(mask)
-    data = table.data.filter(mask)
+    data = ctx.scratch.filter(table.data, mask.to_numpy())
     ctx.log(f"{data.num_rows:,} of {table.data.num_rows:,} rows kept")
     require_rows(
         data,

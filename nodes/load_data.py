@@ -269,7 +269,7 @@ class LoadDataParams(NodeParams):
 def run(ctx: NodeContext, inputs: dict[str, Any], params: LoadDataParams) -> dict[str, Any]:
     """Load the table and log its size."""
     with ctx.reading(params.source, "source"):
-        table = load(params, ctx.files, ctx.progress)
+        table = load(params, ctx.files, ctx.progress, ctx.scratch)
     rows, width = table.data.shape
     ctx.log(f"{rows:,} rows, {width:,} columns from {source_title(params.source)}")
     return {"table": table}

@@ -56,13 +56,11 @@ class SampleParams(NodeParams):
 
 def run(ctx: NodeContext, inputs: dict[str, Any], params: SampleParams) -> dict[str, Any]:
     """Draw the rows; they keep their order in the table."""
-    import pyarrow as pa
-
     table: Table = inputs["table"]
     count = _count(table.data.num_rows, params)
     mask = pick(table, count, params.seed, stratified=params.stratified, spare=0, field="rows")
     ctx.log(f"{count:,} of {len(mask):,} rows drawn")
-    return {"table": table.with_data(table.data.filter(pa.array(mask)))}
+    return {"table": table.with_data(ctx.scratch.filter(table.data, mask))}
 
 
 def _count(rows: int, params: SampleParams) -> int:

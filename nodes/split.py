@@ -11,6 +11,7 @@ from pydantic import Field
 from engine.errors import BadInput
 from engine.export_python import Snippet, Variables, changed_params, statement
 from engine.node_types import Columns, NodeContext, NodeParams, NodeType, Port, form_hint
+from engine.scratch import IN_MEMORY, ScratchFolder
 from engine.text import counted
 from engine.values import Table, kind_of
 from nodes.data.columns import require_column, task_of
@@ -127,7 +128,7 @@ def run(ctx: NodeContext, inputs: dict[str, Any], params: SplitParams) -> dict[s
     words = {"train": "training", "validation": "validation", "test": "test"}
     shown = [name for name in parts if sizes[name] or name != "validation"]
     ctx.log(", ".join(f"{sizes[name]:,} {words[name]} rows" for name in shown))
-    return {name: _part(table, mask) for name, mask in parts.items()}
+    return {name: _part(table, mask, ctx.scratch) for name, mask in parts.items()}
 
 
 def _check_columns(names: list[str], target: str | None, params: SplitParams) -> None:
@@ -198,7 +199,9 @@ def _random_rows(
     is_validation = np.zeros_like(is_test)
     if n_validation:
         field = "validation_share" if params.validation_rows is None else "validation_rows"
-        rest = _part(table, ~is_test)
+        # Only the classes of the rest are needed.
+        names = [table.target or table.data.column_names[0]]
+        rest = _part(table.with_data(table.data.select(names)), ~is_test)
         is_validation[~is_test] = draw(rest, n_validation, params.seed, field=field)
     return is_test, is_validation
 
@@ -313,11 +316,9 @@ def _fill(groups: np.ndarray, wanted: np.ndarray, most: int) -> tuple[list[int],
     return chosen, missing
 
 
-def _part(table: Table, mask: np.ndarray) -> Table:
+def _part(table: Table, mask: np.ndarray, scratch: ScratchFolder = IN_MEMORY) -> Table:
     """Return the rows that the mask selects."""
-    import pyarrow as pa
-
-    return table.with_data(table.data.filter(pa.array(mask)))
+    return table.with_data(scratch.filter(table.data, mask))
 
 
 def columns(

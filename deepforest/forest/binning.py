@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .. import large_arrays
 from ._compile import kernel
 from .kernels import MISSING
 
@@ -115,8 +116,8 @@ class BinnedMatrix:
         self.capacity = capacity
         self.n_features = 0
         self.n_bins = np.zeros(capacity, np.int32)
-        self.columns = np.empty((capacity, n_rows) if by_column else (0, 0), np.uint8)
-        self.rows = np.empty((n_rows, capacity) if by_row else (0, 0), np.uint8)
+        self.columns = large_arrays.empty((capacity, n_rows) if by_column else (0, 0), np.uint8)
+        self.rows = large_arrays.empty((n_rows, capacity) if by_row else (0, 0), np.uint8)
 
     @classmethod
     def of(cls, columns: Array, rows: Array, n_bins: Sequence[int]) -> BinnedMatrix:
@@ -146,7 +147,7 @@ class BinnedMatrix:
     def take(self, rows: Array) -> BinnedMatrix:
         """Return a copy of some of the rows, by row only, as prediction needs them."""
         part = BinnedMatrix(0, self.capacity, by_column=False)
-        part.n_rows, part.rows = len(rows), self.rows[rows]
+        part.n_rows, part.rows = len(rows), large_arrays.take(self.rows, rows)
         part.n_features, part.n_bins = self.n_features, self.n_bins.copy()
         return part
 

@@ -18,6 +18,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from .. import large_arrays
 from .._input import (
     BLOCK_ROWS,
     TableReader,
@@ -78,7 +79,7 @@ class _HistForest(TabularEstimator):
         # Rows of weight 0 must not have any effect, not even on the bins.
         learned = matrix_input
         if sample_weight is not None and not sample_weight.all():
-            learned = matrix_input[sample_weight > 0]
+            learned = large_arrays.take(matrix_input, np.flatnonzero(sample_weight > 0))
         self.binner_ = Binner(self.max_bins).fit(
             learned, self._categorical(matrix_input.shape[1]), n_jobs
         )

@@ -23,6 +23,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from .. import large_arrays
 from . import kernels
 from .binning import BinnedMatrix
 from .contributions import ForestPaths, forest_contributions
@@ -486,7 +487,9 @@ def grow_forest(
     )
     wanted, n_windows = plan.predict_rows, plan.n_windows
     n_vectors = len(wanted) * n_windows
-    vectors = np.zeros((n_vectors, max(n_classes, 1)), np.float32 if n_classes else float)
+    vectors = large_arrays.zeros(
+        (n_vectors, max(n_classes, 1)), np.float32 if n_classes else np.float64
+    )
     votes = np.zeros(n_vectors, np.int32)
     # Where the vectors of a row of the matrix are, and where among them that of a window is.
     place = np.zeros(matrix.n_rows if len(wanted) else 0, np.uint32)

@@ -232,5 +232,7 @@ def check_share(name: str, value: Any) -> None:
 
 
 def known(vectors: Array, votes: Array) -> Array:
-    """Return the vectors with NaN where no tree voted."""
-    return np.where(votes[:, None] > 0, vectors, np.float32("nan")).astype(np.float32)
+    """Return the vectors as 32-bit floats, with NaN where no tree voted; they may be the same."""
+    found: Array = vectors.astype(np.float32, copy=False)
+    found[votes == 0] = np.nan
+    return found

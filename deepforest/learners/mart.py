@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .. import large_arrays
 from .._features import Features
 from .._input import check_whole
 from .._lightgbm import SETTINGS, lightgbm_threads, rows_of
@@ -160,8 +161,12 @@ class Mart(Learner):
         with lightgbm_threads(part.n_jobs, part.interrupt):
             booster = self._boost(data, target, part, positions, settings)
             model = FittedMart(booster, target.n_classes)
-            vectors = model._predict(features.dense(part.predict_rows), part.n_jobs)
-        return Fit(model, vectors.astype(np.float32))
+            rows = part.predict_rows
+            vectors = large_arrays.empty((len(rows), target.n_outputs), np.float32)
+            for block in large_arrays.blocks(len(rows), 8 * features.n_features):
+                part.interrupt()
+                vectors[block] = model._predict(features.dense(rows[block]), part.n_jobs)
+        return Fit(model, vectors)
 
     def _boost(
         self,

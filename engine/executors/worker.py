@@ -44,6 +44,8 @@ Send = Callable[[RunEvent], None]
 OnReading = Callable[[str, str | None], None]
 """Called with the file from outside that the node reads now, and the parameter that names it."""
 
+LARGE_SHARE = 1 / 64
+"""Data that take this share of the memory limit go into files."""
 PROGRESS_SECONDS = 1.0
 """Progress is sent at most this often: each message is one entry of the run log."""
 LOCK = ".lock"
@@ -230,6 +232,7 @@ def _context(
         key=task.key,
         files=Files(store.workspace.root, task.allow_absolute),
         checkpoint=folder,
+        large=task.memory_limit * 1e6 * LARGE_SHARE,
         threads=task.threads,
         sources=task.sources,
         branch=task.branch,

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from engine.errors import BadInput
 from engine.node_types import Column, Columns, Kind, Role
+from engine.scratch import IN_MEMORY, ScratchFolder
 from engine.text import counted, listed, suggest
 from engine.values import Table, kind_of
 
@@ -90,7 +91,9 @@ def check_learnable(inputs: Mapping[str, Columns | None], params: Any) -> dict[s
     return {}
 
 
-def drop_missing_target(data: pa.Table, target: str, missing_target: str) -> pa.Table:
+def drop_missing_target(
+    data: pa.Table, target: str, missing_target: str, scratch: ScratchFolder = IN_MEMORY
+) -> pa.Table:
     """Return the rows that have a class.
 
     Raise ``BadInput`` if some rows have none, unless ``missing_target`` is ``drop``.
@@ -99,7 +102,7 @@ def drop_missing_target(data: pa.Table, target: str, missing_target: str) -> pa.
     if not labels.null_count:
         return data
     if missing_target == "drop":
-        return data.filter(labels.is_valid())
+        return scratch.filter(data, labels.is_valid().to_numpy())
     raise BadInput(
         f"the target '{target}' is missing in {labels.null_count:,} of {len(labels):,} rows; "
         "set 'Rows without a target' to drop, or choose another target",

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import BadInput
+from engine.scratch import IN_MEMORY, ScratchFolder, block_rows, row_bytes
 from engine.text import listed
 from nodes.data import excel, parquet_folders
 from nodes.data.csv_reader import BLOCK, CsvFile, TextFile
@@ -55,8 +56,8 @@ MISSING_TEXTS = frozenset(["", "NA", "N/A", "NaN", "nan", "null", "NULL", "?"])
 """Texts that mean a missing value, unless the settings say otherwise."""
 MAX_COLUMNS = 100_000
 BATCH_ROWS = 1_000
-FOLDER_ROWS = 1 << 17
-"""Rows that are read at once of a folder."""
+MOST_ROWS = 1 << 17
+"""Rows that are read at once of a whole file, fewer of a wide one."""
 SAMPLE_BYTES = 1 << 20
 """Bytes by which the number of rows of a text file is estimated."""
 VALUE_BYTES = 8
@@ -179,13 +180,20 @@ def _suffix(path: SourceFile) -> str:
 
 
 def read(
-    path: SourceFile, file_format: FileFormat, as_text: Collection[str], max_columns: int
+    path: SourceFile,
+    file_format: FileFormat,
+    as_text: Collection[str],
+    max_columns: int,
+    scratch: ScratchFolder = IN_MEMORY,
 ) -> pa.Table:
     """Return the whole table of a file.
 
-    Columns of ``as_text`` are left as written in a CSV file. Raise ``BadInput`` that says how to
+    Columns of ``as_text`` are left as written in a CSV file. A large table of Parquet or Arrow is
+    read by blocks into ``scratch``. Raise ``BadInput`` that says how to
     fix it if the file cannot be read, or has more than ``max_columns`` columns.
     """
+    import pyarrow as pa
+
     file_format = file_format.for_file(path)
     if file_format.format == "libsvm":
         labels, matrix = _read_libsvm(TextFile(path), max_columns)
@@ -196,8 +204,10 @@ def read(
         return _read_excel(path, file_format, as_text, max_columns).data
     # It checks the names of the columns before the file is read.
     file = open_blocks(path, file_format, max_columns)
-    if file_format.format == "parquet folder":
-        data = _all_blocks(file)
+    if file.size is not None and scratch.is_large(file.size):
+        data = scratch.stored(_some_blocks(file))
+    elif file_format.format == "parquet folder":
+        data = pa.concat_tables(_some_blocks(file))
     else:
         data = _read_binary(path, file_format.format)
     if not data.num_rows:
@@ -329,14 +339,14 @@ def _read_excel(
     return sheet
 
 
-def _all_blocks(file: BlockFile) -> pa.Table:
-    """Return all rows of a file."""
-    import pyarrow as pa
-
-    tables = [*file.read(file.names or [], FOLDER_ROWS)]
-    if not tables:
+def _some_blocks(file: BlockFile) -> Iterator[pa.Table]:
+    """Yield all rows of a file, at least one block."""
+    rows = 0
+    for table in file.read(file.names or [], file.rows_at_once):
+        rows += table.num_rows
+        yield table
+    if not rows:
         raise _no_rows(file.path.name)
-    return pa.concat_tables(tables)
 
 
 def _read_binary(path: SourceFile, file_format: str) -> pa.Table:
@@ -412,6 +422,9 @@ class BlockFile:
     read: Callable[[Sequence[str], int], Iterator[pa.Table]]
     as_written: bool = False
     """Whether all values come as text, and none of them is missing."""
+    size: int | None = None
+    """About how many bytes its table takes in memory, if that is known: of Parquet and Arrow."""
+    rows_at_once: int = MOST_ROWS
 
     def blocks(self, columns: Sequence[str], rows: int) -> Iterator[pa.Table]:
         """Yield these columns, ``rows`` rows at a time; the last block may have fewer."""
@@ -494,8 +507,10 @@ def _open_parquet(path: SourceFile) -> BlockFile:
         batches = file.iter_batches(batch_size=rows, columns=list(columns))
         yield from _checked_tables(path, "Parquet", batches, columns)
 
-    names = _schema_names(path, "Parquet", file.schema_arrow)
-    return BlockFile(path, names, file.metadata.num_rows, read)
+    schema, rows = file.schema_arrow, file.metadata.num_rows
+    names = _schema_names(path, "Parquet", schema)
+    size = rows * row_bytes(schema)
+    return BlockFile(path, names, rows, read, size=size, rows_at_once=_rows_at_once(schema))
 
 
 def _open_folder(path: SourceFile) -> BlockFile:
@@ -506,8 +521,15 @@ def _open_folder(path: SourceFile) -> BlockFile:
         batches = parquet_folders.batches(dataset, columns, rows)
         yield from _checked_tables(path, "Parquet", batches, columns)
 
-    names = _schema_names(path, "Parquet", dataset.schema)
-    return BlockFile(path, names, dataset.count_rows(), read)
+    schema, rows = dataset.schema, dataset.count_rows()
+    names = _schema_names(path, "Parquet", schema)
+    size = rows * row_bytes(schema)
+    return BlockFile(path, names, rows, read, size=size, rows_at_once=_rows_at_once(schema))
+
+
+def _rows_at_once(schema: pa.Schema) -> int:
+    """Return how many rows of a whole file are read at once."""
+    return min(MOST_ROWS, block_rows(schema))
 
 
 def _open_excel(path: SourceFile, file_format: FileFormat) -> BlockFile:
@@ -528,7 +550,8 @@ def _open_arrow(path: SourceFile) -> BlockFile:
     def read(columns: Sequence[str], rows: int) -> Iterator[pa.Table]:
         yield from _checked_tables(path, "Arrow", _arrow_batches(reader), columns)
 
-    return BlockFile(path, _schema_names(path, "Arrow", reader.schema), None, read)
+    names = _schema_names(path, "Arrow", reader.schema)
+    return BlockFile(path, names, None, read, size=_size(path))
 
 
 def _arrow_batches(reader: Any) -> Iterator[Any]:

@@ -23,6 +23,7 @@ from engine import sandbox
 from engine.atomic import FileVersion
 from engine.errors import BadInput
 from engine.node_types import Columns, Kind, Role
+from engine.scratch import IN_MEMORY, ScratchFolder
 from engine.text import listed
 from engine.values import Table, kind_of
 from engine.workspace import Files
@@ -65,23 +66,27 @@ Progress = Callable[[float, str], None]
 
 
 def load(
-    params: LoadDataParams, files: Files, progress: Progress = lambda fraction, text: None
+    params: LoadDataParams,
+    files: Files,
+    progress: Progress = lambda fraction, text: None,
+    scratch: ScratchFolder = IN_MEMORY,
 ) -> Table:
     """Return the table that the settings describe.
 
-    ``progress`` gets the share done and a text. Raise ``BadInput`` that names the setting to change
-    if the file cannot be read or its columns do not suit the settings.
+    ``progress`` gets the share done and a text; ``scratch`` holds a large table. Raise ``BadInput``
+    that names the setting to change if the file cannot be read or its columns do not suit the
+    settings.
     """
     progress(0.0, f"reading {source_title(params.source)}")
     if sample_name(params.source) == "fraud":
         data = payments(params.rows, params.fraud_share, params.seed)
     else:
-        data = _read_all(location_of(params, files), params)
+        data = _read_all(location_of(params, files), params, scratch)
     progress(0.5, "finding the types of the columns")
     names = data.column_names
-    data = _with_types(data, params)
+    data = _with_types(data, params, scratch)
     progress(0.9, "checking target and roles")
-    return make_table(data, names, params)
+    return make_table(data, names, params, scratch)
 
 
 def location_of(params: LoadDataParams, files: Files) -> Location:
@@ -92,14 +97,16 @@ def location_of(params: LoadDataParams, files: Files) -> Location:
     return locate(params.source, files)
 
 
-def _read_all(where: Location, params: LoadDataParams) -> pa.Table:
+def _read_all(where: Location, params: LoadDataParams, scratch: ScratchFolder) -> pa.Table:
     """Return the whole table of a file, a folder or a query."""
     import pyarrow as pa
 
     if isinstance(where, Database):
         return pa.concat_tables(_query_result(where, params))
     with explaining(where):
-        return formats.read(where, params.file_format, _as_text(params), params.max_columns)
+        return formats.read(
+            where, params.file_format, _as_text(params), params.max_columns, scratch
+        )
 
 
 def _query_result(where: Database, params: LoadDataParams) -> Iterator[pa.Table]:
@@ -190,7 +197,9 @@ def _target_names(columns: Columns) -> list[str]:
     return [column.name for column in columns if column.role == "target"]
 
 
-def _with_types(data: pa.Table, params: LoadDataParams) -> pa.Table:
+def _with_types(
+    data: pa.Table, params: LoadDataParams, scratch: ScratchFolder = IN_MEMORY
+) -> pa.Table:
     """Return the columns in their types, without those that hold no value.
 
     The target and ignored columns stay even if they are empty: other checks explain that better.
@@ -207,16 +216,21 @@ def _with_types(data: pa.Table, params: LoadDataParams) -> pa.Table:
     missing = frozenset(params.missing)
     columns = {}
     for name in data.column_names:
+        plain = data.column(name)
         if name == target and types[name] == "number":
-            column = _as_numbers(data.column(name), name, missing)
+            column = _as_numbers(plain, name, missing)
         elif name in types:
-            column = cast_column(data.column(name), types[name], name, missing)
+            column = cast_column(plain, types[name], name, missing)
         else:
-            column = infer_type(data.column(name), name, missing)
+            column = infer_type(plain, name, missing)
+        if column is not plain:
+            column = scratch.column(column)
         is_empty = column.null_count == len(column)
         if not is_empty or name == target or roles.get(name) == "ignore":
             columns[name] = column
-    return pa.table(columns).combine_chunks()
+    typed = pa.table(columns)
+    # In one chunk, columns are read without a copy; a large table is read by blocks.
+    return typed if scratch.is_large(typed.nbytes) else typed.combine_chunks()
 
 
 def _as_numbers(column: pa.ChunkedArray, name: str, missing: Collection[str]) -> pa.ChunkedArray:
@@ -270,7 +284,12 @@ def check_columns(params: LoadDataParams, names: Iterable[str]) -> None:
         )
 
 
-def make_table(data: pa.Table, names: Collection[str], params: LoadDataParams) -> Table:
+def make_table(
+    data: pa.Table,
+    names: Collection[str],
+    params: LoadDataParams,
+    scratch: ScratchFolder = IN_MEMORY,
+) -> Table:
     """Return the table with its target and roles.
 
     ``data`` holds the columns in their types; ``names`` are all columns of the file, also those
@@ -290,7 +309,7 @@ def make_table(data: pa.Table, names: Collection[str], params: LoadDataParams) -
             f"no column of '{params.source}' holds a value; use another file", field="source"
         )
     if target is not None:
-        data = drop_missing_target(data, target, params.missing_target)
+        data = drop_missing_target(data, target, params.missing_target, scratch)
         if chosen_task(params) == "regression":
             check_numbers(data.column(target), target)
         else:

@@ -49,6 +49,8 @@ MISSING = -1
 ONEHOT_CATEGORIES = 100
 TEXT_CATEGORIES = 1_000
 MAX_NUMERIC_CLASSES = 100
+ROWS_AT_ONCE = 65_536
+"""Rows that are encoded at a time."""
 FAMILIES: Mapping[Kind, str] = {
     "number": "number",
     "bool": "number",
@@ -288,17 +290,25 @@ class TableEncoder:
         )
 
     def transform(
-        self, data: pa.Table, precision: Precision = "float64", order: Literal["C", "F"] = "C"
+        self,
+        data: pa.Table,
+        precision: Precision = "float64",
+        order: Literal["C", "F"] = "C",
+        *,
+        empty: Callable[..., np.ndarray] = np.empty,
     ) -> np.ndarray:
         """Return the matrix of a table, rows × width.
 
-        ``order`` is how numpy stores it: ``C`` by rows, ``F`` by columns. Raise ``BadInput`` if a
-        column is missing or of another kind than in training.
+        ``order`` is how numpy stores it: ``C`` by rows, ``F`` by columns; ``empty`` makes it. Raise
+        ``BadInput`` if a column is missing or of another kind than in training.
         """
         self.check(data)
-        matrix = np.empty((data.num_rows, self.width), precision, order=order)
-        for column, part in self.parts(matrix):
-            column.write(column.read_column(data.column(column.name)), part, self.form)
+        matrix = empty((data.num_rows, self.width), precision, order=order)
+        # By blocks of rows: memory stays bounded, and so does what is written to at a time.
+        for start in range(0, data.num_rows, ROWS_AT_ONCE):
+            rows = data.slice(start, ROWS_AT_ONCE)
+            for column, part in self.parts(matrix[start : start + ROWS_AT_ONCE]):
+                column.write(column.read_column(rows.column(column.name)), part, self.form)
         return matrix
 
     def parts(self, matrix: np.ndarray) -> Iterator[tuple[EncodedColumn, np.ndarray]]:
@@ -433,17 +443,19 @@ def _learn_numbers(name: str, kind: Kind, values: np.ndarray) -> NumberColumn | 
     missing = np.isnan(values)
     if missing.all():
         return "it has no values"
+    has_missing = bool(missing.any())
     with np.errstate(over="ignore"):
         fits = bool(np.array_equal(values.astype(np.float32), values, equal_nan=True))
-        median = float(np.nan_to_num(np.median(values[~missing])))
-    filled = np.where(missing, median, values)
+        median = float(np.nan_to_num(np.median(values[~missing] if has_missing else values)))
+    filled = np.where(missing, median, values) if has_missing else values
     # Divided by the largest value first: the squares of large numbers would overflow.
     largest = float(np.abs(filled).max()) or 1.0
-    mean = float((filled / largest).mean()) * largest
-    spread = float((filled / largest).std()) * largest
+    scaled = filled / largest
+    mean = float(scaled.mean()) * largest
+    spread = float(scaled.std()) * largest
     # A spread that is only the rounding of a constant would magnify every other value.
     scale = spread if spread > 1e-12 * largest else largest
-    return NumberColumn(name, kind, median, mean, scale, bool(missing.any()), fits)
+    return NumberColumn(name, kind, median, mean, scale, has_missing, fits)
 
 
 def _learn_categories(name: str, kind: Kind, column: pa.ChunkedArray) -> CategoryColumn | str:

@@ -32,6 +32,7 @@ from engine.node_types import (
     SubtaskFunction,
     form_hint,
 )
+from engine.scratch import IN_MEMORY, ScratchFolder
 from engine.text import listed
 from engine.values import Table, kind_of
 from nodes.data.columns import HOW_TO_TARGET, Task, check_learnable, check_numbers, task_of
@@ -195,19 +196,23 @@ def train(
     Raise ``BadInput`` if the table cannot be learned: no rows, a single class, no usable feature or
     wrong weights.
     """
-    rows = prepare(
-        table,
-        kind.encoding,
-        class_weights=getattr(params, "class_weights", "none"),
-        folds_by=getattr(params, "folds_by", "rows"),
-        validation=validation,
-        log=ctx.log,
-    )
-    if kind.rounds_target and rows.task == "regression":
-        check_rounded(rows.y, str(table.target), kind.title)
-    estimator = kind.estimator(params, rows.task)
-    fit(ctx, rows, estimator)
-    model = rows.model(kind, estimator, params.model_dump(mode="json"))
+    from deepforest.large_arrays import large_arrays_in
+
+    with large_arrays_in(ctx.checkpoint, ctx.large):
+        rows = prepare(
+            table,
+            kind.encoding,
+            class_weights=getattr(params, "class_weights", "none"),
+            folds_by=getattr(params, "folds_by", "rows"),
+            validation=validation,
+            log=ctx.log,
+            scratch=ctx.scratch,
+        )
+        if kind.rounds_target and rows.task == "regression":
+            check_rounded(rows.y, str(table.target), kind.title)
+        estimator = kind.estimator(params, rows.task)
+        fit(ctx, rows, estimator)
+        model = rows.model(kind, estimator, params.model_dump(mode="json"))
     if model.validation:
         ctx.log(validation_text(model.validation))
     return model
@@ -346,19 +351,22 @@ def prepare(
     folds_by: str = "rows",
     validation: Table | None = None,
     log: Callable[[str], None] = lambda text: None,
+    scratch: ScratchFolder = IN_MEMORY,
 ) -> TrainingRows:
     """Check, encode and weight a table; rows without a target are left out.
 
     The matrix has 32-bit floats where they lose nothing. ``folds_by`` is a value of ``FoldsBy``.
     The rows of ``validation`` are encoded like those of the table. ``log`` gets what is left out
-    and why. Raise ``BadInput`` like ``train``.
+    and why. ``scratch`` holds a large table of the rows that have a target. Raise ``BadInput`` like
+    ``train``.
     """
     import numpy as np
 
+    from deepforest import large_arrays
     from nodes.models.drift import sampled
     from nodes.models.encoder import TableEncoder
 
-    table, y, classes = labelled(table, log)
+    table, y, classes = labelled(table, log, scratch)
     encoder = TableEncoder.fit(table, encoding.form, log)
     row_weights = _row_weights(table)
     of_class: dict[str, float] = {}
@@ -375,11 +383,16 @@ def prepare(
     # 32 bits halve the memory, and trees see the same values.
     if encoding.form == "codes" and encoder.fits_float32:
         precision = "float32"
-    matrix = encoder.transform(table.data, precision, encoding.order)
+    matrix = encoder.transform(table.data, precision, encoding.order, empty=large_arrays.empty)
     validation_rows = None
     if validation is not None:
         # Encoded as in a prediction: 32 bits may lose something of values that are new.
-        encode = partial(encoder.transform, precision=encoding.precision, order=encoding.order)
+        encode = partial(
+            encoder.transform,
+            precision=encoding.precision,
+            order=encoding.order,
+            empty=large_arrays.empty,
+        )
         validation_rows = _validation(validation, encode, classes, log)
     return TrainingRows(
         matrix=matrix,
@@ -470,7 +483,9 @@ def training_script(
     )
 
 
-def labelled(table: Table, log: Callable[[str], None]) -> tuple[Table, np.ndarray, list[str]]:
+def labelled(
+    table: Table, log: Callable[[str], None], scratch: ScratchFolder = IN_MEMORY
+) -> tuple[Table, np.ndarray, list[str]]:
     """Return the rows whose target is known, their class numbers and the names of the classes.
 
     If the target is a number, return the numbers and no classes. Raise ``BadInput`` if the table
@@ -485,14 +500,14 @@ def labelled(table: Table, log: Callable[[str], None]) -> tuple[Table, np.ndarra
         raise BadInput("the table has no rows to train on; connect a table with rows")
     if task_of(table.columns) == "regression":
         check_numbers(table.labels(), str(table.target), field=None)
-        return *with_numbers(table, log), []
+        return *with_numbers(table, log, scratch), []
     classes = class_names(table.labels(), str(table.target))
     if len(classes) < 2:
         values = f"only {listed(classes)}" if classes else "no values"
         raise BadInput(
             f"the target '{table.target}' holds {values}; a classifier needs at least two classes"
         )
-    table, y = _with_class(table, class_codes(table.labels(), classes), log)
+    table, y = _with_class(table, class_codes(table.labels(), classes), log, scratch)
     return table, y, classes
 
 
@@ -511,35 +526,39 @@ def check_rounded(y: np.ndarray, target: str, title: str) -> None:
 
 
 def _with_class(
-    table: Table, y: np.ndarray, log: Callable[[str], None]
+    table: Table, y: np.ndarray, log: Callable[[str], None], scratch: ScratchFolder = IN_MEMORY
 ) -> tuple[Table, np.ndarray]:
     """Return the rows that have a class, and their class numbers."""
     from nodes.models.encoder import MISSING
 
-    return _known(table, y, y != MISSING, log)
+    return _known(table, y, y != MISSING, log, scratch)
 
 
-def with_numbers(table: Table, log: Callable[[str], None]) -> tuple[Table, np.ndarray]:
+def with_numbers(
+    table: Table, log: Callable[[str], None], scratch: ScratchFolder = IN_MEMORY
+) -> tuple[Table, np.ndarray]:
     """Return the rows whose target is a finite number, and these numbers."""
     import numpy as np
 
     from nodes.models.encoder import numbers
 
     y = numbers(table.labels())
-    return _known(table, y, ~np.isnan(y), log)
+    return _known(table, y, ~np.isnan(y), log, scratch)
 
 
 def _known(
-    table: Table, y: np.ndarray, known: np.ndarray, log: Callable[[str], None]
+    table: Table,
+    y: np.ndarray,
+    known: np.ndarray,
+    log: Callable[[str], None],
+    scratch: ScratchFolder,
 ) -> tuple[Table, np.ndarray]:
     """Return the rows whose target is known, and their targets."""
-    import pyarrow as pa
-
     if known.all():
         return table, y
     missing = f"{(~known).sum():,} of {len(y):,} rows"
     log(f"{missing} have no value in '{table.target}' and are left out.")
-    return table.with_data(table.data.filter(pa.array(known))), y[known]
+    return table.with_data(scratch.filter(table.data, known)), y[known]
 
 
 def _validation(
