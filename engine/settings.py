@@ -53,7 +53,8 @@ def require_storage(settings: Path, address: str) -> None:
 
 def covers(allowed: str, address: str) -> bool:
     """Return whether an entry of the settings allows an address: it is the same, or above it."""
-    return address == allowed or address.startswith(allowed.rstrip("/") + "/")
+    allowed = allowed.rstrip("/")
+    return address == allowed or address.startswith(allowed + "/")
 
 
 def check_storage_address(address: str, where: str) -> str:

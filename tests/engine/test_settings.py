@@ -13,6 +13,7 @@ from engine.settings import (
     check_cluster_address,
     cluster_address,
     cluster_storage,
+    covers,
     remote_sources,
     set_cluster,
     storages,
@@ -108,3 +109,9 @@ def test_a_storage_is_for_runs_on_a_cluster() -> None:
         RunOptions(storage="s3://lake/runs")
     options = RunOptions(executor=ADDRESS, storage="abfs://box@account.dfs.core.windows.net/runs")
     assert RunOptions.from_dict(options.to_dict()) == options
+
+
+def test_an_entry_may_end_in_a_slash() -> None:
+    for allowed in ("s3://lake/runs", "s3://lake/runs/"):
+        assert covers(allowed, "s3://lake/runs") and covers(allowed, "s3://lake/runs/a")
+        assert not covers(allowed, "s3://lake/runs2")
