@@ -227,7 +227,7 @@ def test_an_entry_of_the_settings_covers_what_is_below_it(
 )
 def test_settings_that_cannot_be_read_are_named(files: Files, text: str):
     (files.workspace / "settings.json").write_text(text)
-    with refused(field="source", naming="settings.json must have the form"):
+    with refused(field="source", naming="settings.json must"):
         files.require_remote("s3://lake/a.csv", field="source")
 
 
