@@ -240,7 +240,8 @@ def test_a_fit_that_needs_more_memory_than_any_worker_has_says_so(lab: Lab) -> N
         (worker,) = small.workers()
         command = small.run(document)
         # The node itself must begin with enough memory.
-        until(lambda: coordinator(small), 180, "the node")
+        files = lab.workspace / "checkpoints"
+        until(lambda: list(files.glob("*/data/mask-*")), 180, "the files of the first fits")
         Path(f"/proc/{worker}/root/sys/fs/cgroup/memory.max").write_text("9500000")
         answer = lab.answer(command, timeout=400)
     assert answer.code == 1
