@@ -55,7 +55,7 @@ def _take_part(
     import numpy as np
 
     from .._fit import FitResult, pack_fit
-    from .._fit_files import DATA, RequestFiles
+    from .._fit_files import DATA, RequestFiles, threads_here
     from ..learners import FitSlice, RankOfFit, Target, make_learner
 
     rank, ranks = request["gang"]["rank"], request["gang"]["ranks"]
@@ -69,7 +69,7 @@ def _take_part(
         left_out[left_out % ranks == rank],
         files.optional("weights"),
         request["seed"],
-        request["threads"] or _threads_of_worker(),
+        threads_here(request["threads"]),
         _Signs(meeting, rank, interrupt),
     )
     start = time.perf_counter()
@@ -83,12 +83,6 @@ def _take_part(
     model, vectors = learner.fit_rank(features, target, part, own)
     result = FitResult(model, vectors, time.perf_counter() - start)
     meeting.save(rank, pack_fit(result))
-
-
-def _threads_of_worker() -> int:
-    """Return how many threads the worker may use, as for any other node of it."""
-    threads = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
-    return max(1, int(threads)) if threads.isdigit() else 1
 
 
 class _Signs:
