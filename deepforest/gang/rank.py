@@ -69,7 +69,7 @@ def _take_part(
         left_out[left_out % ranks == rank],
         files.optional("weights"),
         request["seed"],
-        threads_here(request["threads"]),
+        request["threads"] or threads_here(0),  # those that the ranks of one machine share
         _Signs(meeting, rank, interrupt),
     )
     start = time.perf_counter()
