@@ -3,6 +3,8 @@
 - ``PipelineGraph``  order, upstream, downstream, cycles and paths of a pipeline's nodes
 - ``model_behind``, ``models_behind``  the node whose model made the predictions that another node
   evaluates; the same for all nodes
+- ``trained_model_behind``  the node that trained this model
+- ``takes_one_model``  whether nodes of a type take one model
 - ``output_type``    the type of an output port
 
 networkx takes longer to import than the rest of this package, so it is imported on first use.
@@ -18,7 +20,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import networkx as nx
 
-    from engine.node_types import NodeTypes
+    from engine.node_types import NodeType, NodeTypes
     from engine.pipeline import Pipeline, PortRef
 
 
@@ -120,6 +122,24 @@ def models_behind(pipeline: Pipeline, catalog: NodeTypes) -> dict[str, str]:
                 behind[node] = source
                 break
     return behind
+
+
+def trained_model_behind(pipeline: Pipeline, catalog: NodeTypes, node: str) -> str | None:
+    """Return the node that trained the model that ``node`` evaluates.
+
+    Nodes such as Choose threshold, which take one model and pass it on, are skipped.
+    """
+    behind = models_behind(pipeline, catalog)
+    model = behind.get(node)
+    while model in behind and takes_one_model(catalog.get(pipeline.nodes[model].type)):
+        model = behind[model]
+    return model
+
+
+def takes_one_model(node_type: NodeType | None) -> bool:
+    """Return whether nodes of this type have a single input for models, and for one model."""
+    inputs = node_type.inputs if node_type else ()
+    return [port.many for port in inputs if port.type == "model"] == [False]
 
 
 def output_type(pipeline: Pipeline, catalog: NodeTypes, output: PortRef) -> str | None:

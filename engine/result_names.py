@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from engine.graph import models_behind
+from engine.graph import models_behind, takes_one_model
 from engine.node_types import NodeType, NodeTypes, node_title
 from engine.pipeline import Node, Pipeline
 from engine.sweeps import MAX_VALUE, ExpandedPipeline, param_label, value_label
@@ -78,8 +78,7 @@ class _Namer:
 
     def _passes_on(self, name: str, node_type: NodeType) -> bool:
         """Return whether a node returns the model it gets, with additions and without a label."""
-        given = [port.many for port in node_type.inputs if port.type == "model"]
-        return given == [False] and not self._node(name).label
+        return takes_one_model(node_type) and not self._node(name).label
 
     def _model_of(self, name: str, models: Mapping[str, str]) -> list[str]:
         """Return the model that a node uses: the nearest of ``models`` behind it; one or none."""

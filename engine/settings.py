@@ -23,7 +23,8 @@ REMOTE_SOURCES = "remote_sources"
 STORAGES = "storages"
 CLUSTER = "cluster"
 CLUSTER_STORAGE = "cluster_storage"
-CLUSTER_ADDRESS = re.compile(r"(tcp|tls)://\S+:\d+")
+LAST_PORT = 65_535
+CLUSTER_ADDRESS = re.compile(r"(tcp|tls)://[^\s/@]+:(\d{1,5})")
 STORAGE_ADDRESS = re.compile(
     r"((s3|gs|abfs)://[A-Za-z0-9._-]+(@[A-Za-z0-9-]+\.dfs\.core\.windows\.net)?|file://)"
     r"(/[A-Za-z0-9._=+-]+)*"
@@ -45,14 +46,15 @@ def require_storage(settings: Path, address: str) -> None:
     """Raise ``BadInput`` unless the settings allow that an address holds the data of a run."""
     if not any(covers(allowed, address) for allowed in storages(settings)):
         raise BadInput(
-            f"this workspace does not allow to write to '{address}'; to allow it, write "
+            f"this workspace does not allow writing to '{address}'; to allow it, write "
             f'{{"{STORAGES}": ["{address}"]}} into {settings}'
         )
 
 
 def covers(allowed: str, address: str) -> bool:
     """Return whether an entry of the settings allows an address: it is the same, or above it."""
-    return address == allowed or address.startswith(allowed.rstrip("/") + "/")
+    allowed = allowed.rstrip("/")
+    return address == allowed or address.startswith(allowed + "/")
 
 
 def check_storage_address(address: str, where: str) -> str:
@@ -115,10 +117,15 @@ def set_cluster(settings: Path, address: str | None, storage: str | None = None)
 
 
 def check_cluster_address(address: str, where: str) -> str:
-    """Return the address; raise ``BadInput``, which names ``where``, if it cannot be one."""
-    if not CLUSTER_ADDRESS.fullmatch(address):
+    """Return the address; raise ``BadInput``, which names ``where``, if it cannot be one.
+
+    The message does not repeat the address, which may contain a password.
+    """
+    parts = CLUSTER_ADDRESS.fullmatch(address)
+    if parts is None or int(parts[2]) > LAST_PORT:
         raise BadInput(
-            f"{where} {address}: write the address of a Dask scheduler as tcp://HOST:PORT."
+            f"{where}: write the address of a Dask scheduler as tcp://HOST:PORT, with a port up to "
+            f"{LAST_PORT}, without user and password."
         )
     return address
 
@@ -142,11 +149,16 @@ def _read(settings: Path, field: str | None = None) -> dict[str, Any]:
     except (ValueError, RecursionError):  # not JSON, or not UTF-8
         content = None
     if not isinstance(content, dict):
-        raise _wrong_form(settings, field)
+        raise BadInput(
+            f'{settings} must be a JSON object such as {{"{REMOTE_SOURCES}": ["s3://bucket"], '
+            f'"{STORAGES}": ["s3://bucket/folder"]}}; correct it',
+            field=field,
+        )
     return content
 
 
-def _wrong_form(settings: Path, field: str | None, name: str = REMOTE_SOURCES) -> BadInput:
+def _wrong_form(settings: Path, field: str | None, name: str) -> BadInput:
+    """Return the message for a setting that is not a list of addresses."""
     return BadInput(
         f'{settings} must have the form {{"{name}": ["s3://bucket"]}}; correct it',
         field=field,

@@ -224,7 +224,7 @@ class Files:
         settings = Workspace(self.workspace).settings
         if not any(covers(allowed, address) for allowed in remote_sources(settings, field)):
             raise BadInput(
-                f"this workspace does not allow to read '{address}'; to allow it, write "
+                f"this workspace does not allow reading '{address}'; to allow it, write "
                 f'{{"{REMOTE_SOURCES}": ["{address}"]}} into {settings}',
                 field=field,
             )

@@ -1,6 +1,7 @@
 """Take part in a fit as one of its ranks.
 
 - ``run_rank``  loads the rank's part of the rows, trains with the others, predicts its part
+- ``without_output``  discards what is printed meanwhile
 - ``main``      does so in a process of its own on this machine, which ends with its parent
 """
 
@@ -11,7 +12,8 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -80,9 +82,28 @@ def _take_part(
     # The file of a rank has every so many rows of the table, from its own number on.
     fewest = int(np.bincount(training % ranks, minlength=ranks).min())
     own = RankOfFit(rank, part.rows // ranks, fewest, machines, open_port)
-    model, vectors = learner.fit_rank(features, target, part, own)
+    with without_output():
+        model, vectors = learner.fit_rank(features, target, part, own)
     result = FitResult(model, vectors, time.perf_counter() - start)
     meeting.save(rank, pack_fit(result))
+
+
+@contextmanager
+def without_output() -> Iterator[None]:
+    """Discard what this process prints.
+
+    A thread of LightGBM prints ``Listening...`` whatever its verbosity, and no logger gets it.
+    """
+    sys.stdout.flush()
+    saved = os.dup(1)
+    with Path(os.devnull).open("wb") as nothing:
+        os.dup2(nothing.fileno(), 1)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(saved, 1)
+        os.close(saved)
 
 
 class _Signs:

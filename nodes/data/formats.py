@@ -395,8 +395,10 @@ def too_many_columns(name: str, columns: int, max_columns: int) -> BadInput:
     )
 
 
-def _damaged(path: SourceFile, title: str, error: Exception) -> BadInput:
-    """Return the message for a binary file that cannot be read; ``error`` is Arrow's."""
+def _damaged(path: SourceFile, title: str, error: Exception) -> Exception:
+    """Return what to raise for a binary file that cannot be read; ``error`` is Arrow's."""
+    if isinstance(error, MemoryError):  # the file may be fine
+        return error
     if isinstance(path, RemoteFile) and isinstance(error, OSError):
         return failure(path, error)
     reason = str(error).splitlines()[0] if str(error) else type(error).__name__

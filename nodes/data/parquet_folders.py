@@ -34,11 +34,13 @@ def open_folder(folder: Path | RemoteFile) -> Any:
         factory = ds.FileSystemDatasetFactory(system, parts, ds.ParquetFileFormat(), options)
         schema = factory.inspect(promote_options="permissive", fragments=len(parts))
         return factory.finish(schema)
+    except pa.ArrowMemoryError:
+        raise
     except pa.ArrowException as error:
         reason = (str(error).splitlines() or ["it is damaged"])[0][:200]
         raise BadInput(
             f"the Parquet files of '{folder.name}' do not fit together, or one is damaged "
-            f"({reason}); write them again with the same columns",
+            f"({reason}); write them again with the same type for each column",
             field="source",
         ) from None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from concurrent.futures import Future
@@ -19,6 +20,7 @@ from deepforest._fit_files import FitFiles
 from deepforest.gang import places, supervisor
 from deepforest.gang.meeting import Meeting
 from deepforest.gang.places import GangFailed, LocalPlaces, RemotePlaces, TooFewWorkers
+from deepforest.gang.rank import without_output
 from deepforest.gang.supervisor import GangFit
 from deepforest.learners import Mart, Target
 from deepforest.metrics import METRICS
@@ -224,6 +226,15 @@ def test_a_cascade_reports_its_gangs_and_predicts(tmp_path: Path) -> None:
     workers = {event.worker for event in events if event.state == "finished" and event.place}
     assert workers == {"process 1, process 2"}
     assert (cascade.predict(trial.features.values) == trial.target.values).mean() > 0.8
+
+
+def test_what_a_library_prints_in_a_rank_is_not_in_the_log(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    with without_output():
+        os.write(1, b"[LightGBM] [Info] Listening...\n")
+    os.write(1, b"after\n")
+    assert capfd.readouterr().out == "after\n"
 
 
 def test_settings_that_cannot_work_are_refused(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from engine.graph import PipelineGraph, model_behind
+from engine.graph import PipelineGraph, model_behind, trained_model_behind
 from engine.node_types import load_catalog
 from engine.pipeline import Edge, Node, Pipeline
 
@@ -83,6 +83,21 @@ def test_the_model_of_an_evaluation_is_found_through_the_predictions() -> None:
     assert model_behind(pipeline, catalog, "evaluate_two") == "two"
     assert model_behind(pipeline, catalog, "evaluate_one") == "one"
     assert model_behind(pipeline, catalog, "load") is None
+
+
+def test_the_trained_model_is_found_behind_a_threshold() -> None:
+    types = {"mart": "mart", "threshold": "choose-threshold", "predict": "predict"}
+    edges = (
+        Edge.between("mart.model", "threshold.model"),
+        Edge.between("threshold.model", "predict.model"),
+        Edge.between("predict.predictions", "evaluate.predictions"),
+    )
+    nodes = {name: Node(type=kind) for name, kind in (types | {"evaluate": "evaluate"}).items()}
+    pipeline = Pipeline(name="p", nodes=nodes, edges=edges)
+    catalog = load_catalog()
+    assert model_behind(pipeline, catalog, "evaluate") == "threshold"
+    assert trained_model_behind(pipeline, catalog, "evaluate") == "mart"
+    assert trained_model_behind(pipeline, catalog, "mart") is None
 
 
 def test_networkx_is_loaded_only_when_it_is_needed() -> None:

@@ -9,7 +9,15 @@ import pytest
 
 from engine.errors import BadInput
 from engine.plan import RunOptions
-from engine.settings import cluster_address, cluster_storage, remote_sources, set_cluster
+from engine.settings import (
+    check_cluster_address,
+    cluster_address,
+    cluster_storage,
+    covers,
+    remote_sources,
+    set_cluster,
+    storages,
+)
 from tests.expect import refused
 
 ADDRESS = "tcp://10.0.0.1:8786"
@@ -39,12 +47,26 @@ def test_what_is_not_an_address_is_not_saved(address: str, tmp_path: Path) -> No
     assert not settings.exists()
 
 
+@pytest.mark.parametrize("address", ["tcp://me:secret@10.0.0.1:8786", "tcp://10.0.0.1:99999"])
+def test_an_address_with_a_password_or_an_impossible_port_is_refused(address: str) -> None:
+    with refused(BadInput, naming=["65535", "without user and password"]) as error:
+        check_cluster_address(address, "--executor")
+    assert "secret" not in str(error.value)
+
+
 @pytest.mark.parametrize("content", ["{", "[]", '{"cluster": 5}'])
 def test_a_damaged_file_is_named(content: str, tmp_path: Path) -> None:
     settings = tmp_path / "settings.json"
     settings.write_text(content)
     with refused(BadInput, naming=[str(settings)]):
         cluster_address(settings)
+
+
+def test_the_form_of_a_damaged_file_shows_both_lists(tmp_path: Path) -> None:
+    settings = tmp_path / "settings.json"
+    settings.write_text("[]")
+    with refused(BadInput, naming=["JSON object", "remote_sources", "storages"]):
+        storages(settings)
 
 
 def test_only_a_storage_that_the_settings_allow_is_saved_and_read(tmp_path: Path) -> None:
@@ -87,3 +109,9 @@ def test_a_storage_is_for_runs_on_a_cluster() -> None:
         RunOptions(storage="s3://lake/runs")
     options = RunOptions(executor=ADDRESS, storage="abfs://box@account.dfs.core.windows.net/runs")
     assert RunOptions.from_dict(options.to_dict()) == options
+
+
+def test_an_entry_may_end_in_a_slash() -> None:
+    for allowed in ("s3://lake/runs", "s3://lake/runs/"):
+        assert covers(allowed, "s3://lake/runs") and covers(allowed, "s3://lake/runs/a")
+        assert not covers(allowed, "s3://lake/runs2")

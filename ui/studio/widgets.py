@@ -85,6 +85,8 @@ def metric_column(title: str, metric: str) -> Any:
     """Return the column of a table that holds a metric, as Streamlit's configuration."""
     info = METRIC_INFO[metric]
     style = "percent" if info.percent else "%.4f"
+    if info.unit:
+        style = "localized"
     return st.column_config.NumberColumn(title, format=style, help=info.explanation)
 
 

@@ -29,7 +29,7 @@ from nodes.data.files import (
     list_files,
     name_problem,
 )
-from nodes.data.formats import FileFormat
+from nodes.data.formats import FileFormat, read
 
 CSV = b"age,job\n31,cook\n42,nurse\n"
 TABLE = pa.table({"x": [1, 2, 3], "y": ["a", "b", "a"]})
@@ -350,3 +350,17 @@ def test_a_file_is_deleted_and_nothing_outside(files: Files, tmp_path: Path):
     with pytest.raises(BadInput):
         delete_file("../outside.csv", files)
     assert (files.workspace / "outside.csv").exists()
+
+
+def test_a_sound_file_that_needs_too_much_memory_is_not_called_damaged(
+    files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = files.data / "table.parquet"
+    pq.write_table(TABLE, path)
+
+    def no_memory(*arguments: Any, **options: Any) -> None:
+        raise pa.ArrowMemoryError("malloc of size 524288 failed")
+
+    monkeypatch.setattr(pq, "ParquetFile", no_memory)
+    with pytest.raises(MemoryError):
+        read(path, FileFormat(), (), 100)

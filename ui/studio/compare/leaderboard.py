@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from deepforest.metrics import METRIC_INFO, lower_is_better, title_among
 from engine.events import RunRow
-from engine.graph import model_behind
+from engine.graph import trained_model_behind
 from engine.pipeline import Pipeline
 from engine.pipeline_diff import settings_of
 from engine.run_state import RunState
@@ -407,7 +407,7 @@ class Evaluations:
         title, inspect, predictions = UNKNOWN, None, None
         if planned:
             pipeline = planned.pipeline
-            model = model_behind(pipeline, self._runs.catalog, node)
+            model = trained_model_behind(pipeline, self._runs.catalog, node)
             title = self._title(pipeline, model) if model else UNKNOWN
             inspect = inspectable_node(pipeline, state, model)
             predictions = evaluated_output(pipeline, state, node)

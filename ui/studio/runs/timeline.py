@@ -30,6 +30,7 @@ Subtasks = Mapping[tuple[str, ...], Subtask]
 NAME_LENGTH = 28
 ROOM_FOR_TEXT = 44
 """Columns beyond which a subtask's seconds no longer fit into its cell."""
+SECONDS = "<span>numbers: seconds</span>"
 SUBTASK_STATES = ("waiting", "running", "done", "reused", "failed", "interrupted")
 TIME_STEPS = [
     {"dtickrange": [None, 999], "value": "%H:%M:%S.%2f"},
@@ -212,9 +213,10 @@ def subtask_grid(subtasks: Subtasks) -> str:
     states = dict.fromkeys(
         subtask.state for subtask in subtasks.values() if subtask.state in SUBTASK_STATES
     )
+    legend = "".join(map(_legend_entry, states)) + (SECONDS if written else "")
     return (
         f"<style>{GRID_STYLE} .run-subtasks td {{height: {height}px}}</style>"
-        f"<div class='run-legend'>{''.join(map(_legend_entry, states))}</div>"
+        f"<div class='run-legend'>{legend}</div>"
         f"<table class='run-subtasks'>{rows}<tr><th></th>{heads}</tr></table>"
     )
 

@@ -89,6 +89,7 @@ def test_seconds_are_written_where_they_fit(size: tuple[int, int, int], written:
     learners, folds, layers = size
     cells = subtask_grid(jobs(learners, folds, layers))
     assert (">1.2</td>" in cells) is written
+    assert ("numbers: seconds" in cells) is written
     assert cells.count("<td class='done'") == learners * folds * layers
     assert cells.count("<tr>") == layers + 1
 
