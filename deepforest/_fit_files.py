@@ -12,6 +12,7 @@ as a checkpoint, and finds it there if the fit was done before.
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -173,8 +174,19 @@ def run_fit(
     )
     target = Target(files.array("target"), request["n_classes"])
     weights = files.optional("weights")
-    result = carry_out(fit, features, target, weights, request["threads"], interrupt)
+    threads = threads_here(request["threads"])
+    result = carry_out(fit, features, target, weights, threads, interrupt)
     checkpointer.save(key, pack_fit(result))
+
+
+def threads_here(asked: int) -> int:
+    """Return how many threads a fit uses on this machine: those asked for, or those it is given.
+
+    ``OMP_NUM_THREADS`` gives them, as to any work of a worker. The model is the same.
+    """
+    given = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
+    threads = max(asked, int(given) if given.isdigit() else 1)
+    return min(threads, len(os.sched_getaffinity(0)))
 
 
 class RequestFiles:

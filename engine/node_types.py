@@ -312,6 +312,8 @@ class NodeType:
 
     Without it, nodes with a ``fingerprint`` do, and nodes that run for their effect.
     """
+    check_storage: Callable[[Any], Iterable[BadInput]] | None = None
+    """Problems of parameters in a run whose workers see a storage instead of the workspace."""
     python: Python | None = None
     """How a node of this type is written in a Python script; without it, it cannot be exported."""
 

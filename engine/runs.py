@@ -61,7 +61,12 @@ from engine.settings import require_storage
 from engine.store import Artifact, Store
 from engine.supervisor_starter import SupervisorProcess, SupervisorStarter
 from engine.sweeps import ExpandedPipeline
-from engine.validation import PortColumns, find_problems, find_source_problems
+from engine.validation import (
+    PortColumns,
+    find_problems,
+    find_source_problems,
+    find_storage_problems,
+)
 from engine.values import Report
 from engine.workspace import CLEANING_SECONDS, Files, Workspace
 
@@ -138,6 +143,8 @@ class Runs:
         files = Files(self.workspace.root, options.allow_absolute)
         stored = partial(_stored_columns, files, self.store)
         problems = find_problems(pipeline, self.catalog)
+        if options.storage is not None:
+            problems += find_storage_problems(pipeline, self.catalog)
         return problems + find_source_problems(pipeline, self.catalog, files, stored)
 
     def require_valid(self, pipeline: Pipeline, options: RunOptions) -> None:

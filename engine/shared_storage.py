@@ -340,12 +340,10 @@ class SharedStorage:
             with fs.open_output_stream(path) as to:
                 fill(to)
             return
-        # A folder shows a file while it is written; storages do not.
-        beside = f"{path}.{uuid4().hex[:8]}.unfinished"
-        fs.create_dir(str(PurePosixPath(path).parent))
-        with fs.open_output_stream(beside) as to:
-            fill(to)
-        fs.move(beside, path)
+        try:
+            _write_beside(fs, path, fill)
+        except FileNotFoundError:  # another run of the same node removes the folder of its parts
+            _write_beside(fs, path, fill)
 
     def _path(self, name: str) -> str:
         return f"{path_in_storage(self.address)}/{name}"
@@ -407,6 +405,15 @@ def check_storage(storage: SharedStorage) -> None:
     storage.remove_run(token)
     if found.get("token") != token:
         raise StorageFailed(f"the storage {storage.address} returned something else than written")
+
+
+def _write_beside(fs: Any, path: str, fill: Callable[[Any], object]) -> None:
+    """Fill a file of a folder, which shows files while they are written; storages do not."""
+    beside = f"{path}.{uuid4().hex[:8]}.unfinished"
+    fs.create_dir(str(PurePosixPath(path).parent))
+    with fs.open_output_stream(beside) as to:
+        fill(to)
+    fs.move(beside, path)
 
 
 def _disk_is_full(error: Exception) -> bool:

@@ -2,6 +2,7 @@
 
 - ``find_problems``         everything that is wrong with the pipeline itself, at once
 - ``find_source_problems``  files that cannot be read, and columns that nodes further down miss
+- ``find_storage_problems``  what cannot run where workers see a storage, not the workspace
 - ``params_of``, ``load_params``  a node's parameters, checked by its type's model
 - ``check_connect``, ``can_connect``  whether an edge may be added
 - ``connection_rules``      the rules for edges as plain data, for the canvas
@@ -254,6 +255,20 @@ def _source_problems(
             if stored(node_type, params) is None:
                 for error in _check_source(node_type, params, files):
                     yield BadSource(error.message, node=name, field=error.field)
+
+
+def find_storage_problems(pipeline: Pipeline, catalog: NodeTypes) -> list[Problem]:
+    """Return what cannot run on workers that see a storage instead of the workspace."""
+    problems: dict[tuple[str, str | None], Problem] = {}
+    for name, node in active_pipeline(pipeline, catalog).nodes.items():
+        node_type = catalog.get(node.type)
+        if node_type is None or node_type.check_storage is None:
+            continue
+        for params in _params_of_branches(name, node, catalog):
+            for error in node_type.check_storage(params):
+                problem = BadParam(error.message, node=name, field=error.field)
+                problems.setdefault((name, error.field), problem)
+    return list(problems.values())
 
 
 def _params_of_branches(name: str, node: Node, catalog: NodeTypes) -> list[NodeParams]:

@@ -7,7 +7,7 @@ turns the events of a fit into what the run page shows.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -614,6 +614,18 @@ def _check_scanned_columns(rows: TrainingRows, cascade: Any) -> None:
         )
 
 
+def check_storage(params: DeepForestParams) -> Iterator[BadInput]:
+    """Yield what needs a folder that all workers see: ranks meet there."""
+    for number, learner in enumerate(params.learners):
+        ranks = getattr(learner, "ranks", 1)
+        if ranks > 1:
+            yield BadInput(
+                f"{ranks} workers per fit need a workspace that all workers see, and this run has "
+                "a storage instead; set it to 1, or run without the storage",
+                field=f"learners.{number}.ranks",
+            )
+
+
 def run_subtask(
     checkpoint: Path, key: str, request: dict[str, Any], check_cancelled: Callable[[], None]
 ) -> None:
@@ -828,5 +840,6 @@ NODE = training_node(
     imports=("lightgbm", "deepforest.presets", "deepforest.forest.load_kernels"),
     check_task=check_task,
     run_subtask=run_subtask,
+    check_storage=check_storage,
     check_columns=check_scan,
 )

@@ -49,7 +49,7 @@ TIMED = (
     (_grow._Growth, "combine", "score"),
     (_grow._Growth, "score", "score"),
     (_grow._Growth, "record", "score"),
-    (_fit_files._Files, "features", "read"),
+    (_fit_files.RequestFiles, "features", "read"),
     (mart, "rows_of", "subset"),
     (mart.Mart, "_boost", "grow"),
     (_features.Features, "dense", "predict"),
@@ -162,7 +162,7 @@ def carry_out(folder: str, key: str, request: dict[str, Any]) -> Figures:
     with Memory() as memory:
         _fit_files.run_fit(folder, key, request)
     cpu = time.process_time() - began - memory.cpu
-    files = _fit_files._Files(Path(folder) / _fit_files.DATA, request)
+    files = _fit_files.RequestFiles(Path(folder) / _fit_files.DATA, request)
     values = files.array("values")
     n_left_out = len(files.rows("left_out", len(values)))
     mapped = n_left_out * values.shape[1] * values.itemsize

@@ -372,13 +372,12 @@ machine of the coordinator is lost as often. {len(SEEDS)} seeds; "fits repeated"
 
 {_bottleneck(found, assumed)}
 
-**Set `--nthreads` to the cores of the machine.** The threads of a fit are the Dask threads of the
-cluster divided by the fits of the layer, whatever `OMP_NUM_THREADS` says. With one Dask thread per
-machine a fit has {", ".join(str(max(line.calm.threads)) for line in narrow)} threads on
+**Set `--nthreads` to the cores of the machine,** or `OMP_NUM_THREADS` of a worker with one Dask
+thread. The threads of a fit are the Dask threads of the cluster divided by the fits of the layer,
+but at least `OMP_NUM_THREADS` and at most the cores. With one Dask thread per machine and 1 in
+`OMP_NUM_THREADS` a fit has {", ".join(str(max(line.calm.threads)) for line in narrow)} threads on
 {", ".join(map(str, MACHINES))} machines, and the wall time is
-{", ".join(_hours(line.calm.seconds) for line in narrow)}. With {CORES} Dask threads each, more
-than 20 machines give a fit more threads than its machine has; the simulation takes them as
-{CORES}."""
+{", ".join(_hours(line.calm.seconds) for line in narrow)}."""
 
 
 def _assumptions(assumed: Assumed) -> str:

@@ -57,7 +57,7 @@ def _take_part(
     import numpy as np
 
     from .._fit import FitResult, pack_fit
-    from .._fit_files import DATA, RequestFiles
+    from .._fit_files import DATA, RequestFiles, threads_here
     from ..learners import FitSlice, RankOfFit, Target, make_learner
 
     rank, ranks = request["gang"]["rank"], request["gang"]["ranks"]
@@ -71,7 +71,7 @@ def _take_part(
         left_out[left_out % ranks == rank],
         files.optional("weights"),
         request["seed"],
-        request["threads"] or _threads_of_worker(),
+        request["threads"] or threads_here(0),  # those that the ranks of one machine share
         _Signs(meeting, rank, interrupt),
     )
     start = time.perf_counter()
@@ -104,12 +104,6 @@ def without_output() -> Iterator[None]:
         sys.stdout.flush()
         os.dup2(saved, 1)
         os.close(saved)
-
-
-def _threads_of_worker() -> int:
-    """Return how many threads the worker may use, as for any other node of it."""
-    threads = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
-    return max(1, int(threads)) if threads.isdigit() else 1
 
 
 class _Signs:

@@ -8,12 +8,14 @@ dies, its client goes and Dask drops the tasks; what they have finished is in th
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field, replace
 from typing import Any
+from uuid import uuid4
 
 from engine.errors import SubtaskFailed
 from engine.executors import NodeTask, SubtaskRequest
@@ -55,6 +57,8 @@ class ClusterJobs:
 
     ``log`` gets a line for each subtask that has to be repeated. A simulation gives a ``client``
     and a ``clock`` of its own.
+
+    Threads of the node submit and drop subtasks; a thread of Dask's client learns how they ended.
     """
 
     def __init__(
@@ -74,6 +78,9 @@ class ClusterJobs:
         """The same by the names of their Dask tasks."""
         self._looked = -LOOK_SECONDS
         self._closed = False
+        # Around each change of what stands for a subtask. It is held while Dask's client is given a
+        # task, but never while the scheduler is asked: that may take long.
+        self._lock = threading.RLock()
         self._threads: dict[str, int] = {}
         """The threads of the admitted workers, by address."""
 
@@ -103,21 +110,21 @@ class ClusterJobs:
         self._looked = self._clock()
         with contextlib.suppress(Exception):  # the scheduler is out of reach for a moment
             self._threads = {name: each["nthreads"] for name, each in self._admitted().items()}
-            for submitted in list(self._submitted.values()):
-                self._release(submitted)
+            with self._lock:
+                for submitted in list(self._submitted.values()):
+                    self._release(submitted)
         return self._threads
 
     def _release(self, submitted: Submitted) -> None:
         """Let all workers carry out a subtask if those that alone may do it are gone."""
-        # Dask would wait without end for them. A rank starts again together with the others.
-        if (
-            submitted.only
-            and not submitted.is_rank
-            and not set(submitted.only) & set(self._threads)
-        ):
+        # Dask would wait without end for them. A rank starts again together with the others, and
+        # the outcome of a task that has ended is on its way.
+        if not submitted.only or submitted.is_rank or submitted.future.done():
+            return
+        if not set(submitted.only) & set(self._threads):
             submitted.only, stranded = None, submitted.future
             self._submit(submitted)
-            stranded.cancel()
+            stranded.release()
 
     def submit_job(self, key: str, request: dict[str, Any]) -> Future[str]:
         """Let a worker carry out a subtask; the future has the address of the worker.
@@ -135,10 +142,11 @@ class ClusterJobs:
 
     def drop(self, key: str) -> None:
         """End a subtask wherever it runs; its future does not end any more."""
-        submitted = self._submitted.pop(key, None)
-        if submitted is not None and submitted.future is not None:
-            # Without waiting: the scheduler may be out of reach. It drops what no client wants.
-            submitted.future.release()
+        with self._lock:
+            submitted = self._submitted.pop(key, None)
+            if submitted is not None and submitted.future is not None:
+                # Without waiting: the scheduler may be out of reach. It drops what no client wants.
+                submitted.future.release()
 
     def _submit_new(
         self, key: str, request: dict[str, Any], only: list[str] | None = None
@@ -162,7 +170,21 @@ class ClusterJobs:
 
     def succeed(self, submitted: Submitted, worker: str) -> None:
         """Set the outcome of a subtask that a worker has carried out."""
-        submitted.outcome.set_result(worker)
+        if self._end(submitted):
+            submitted.outcome.set_result(worker)
+
+    def fail(self, submitted: Submitted, error: Exception) -> None:
+        """Set the outcome of a subtask that could not be carried out."""
+        if self._end(submitted):
+            submitted.outcome.set_exception(error)
+
+    def _end(self, submitted: Submitted) -> bool:
+        """Forget a subtask and return true, unless it has ended or was dropped before."""
+        with self._lock:
+            is_here = self.has(submitted)
+            if is_here:
+                del self._submitted[submitted.key]
+            return is_here
 
     def worker_of(self, key: str) -> str:
         """Return the address of the worker that carries out a subtask, empty if none does yet."""
@@ -171,12 +193,22 @@ class ClusterJobs:
         return submitted.worker if submitted else ""
 
     def _submit(self, submitted: Submitted) -> None:
-        """Make a Dask task of a subtask, for its next try."""
-        submitted.tries += 1
-        name = submitted.key.replace("/", "-")
-        name = f"sylva-{submitted.task.key[:16]}-{name}-{submitted.tries}"
+        """Make a Dask task of a subtask, for its next try, unless it was dropped."""
+        with self._lock:
+            if not self.has(submitted):
+                return
+            submitted.tries += 1
+            future = self._submit_to_dask(submitted)
+            submitted.future = future
+        future.add_done_callback(lambda done: self._ended(submitted, done))
+
+    def _submit_to_dask(self, submitted: Submitted) -> Any:
+        """Return the Dask future of the next try of a subtask."""
+        # Dask takes tasks of one name for the same one, also those of another run of the node.
+        name = f"{submitted.key.replace('/', '-')}-{submitted.tries}-{uuid4().hex[:8]}"
+        name = f"sylva-{submitted.task.key[:16]}-{name}"
         self._of_task[name] = submitted
-        submitted.future = self._client.submit(
+        return self._client.submit(
             run_node,
             submitted.task.to_dict(),
             [],
@@ -189,7 +221,6 @@ class ClusterJobs:
             resources=self._resources(submitted),
             workers=submitted.only,
         )
-        submitted.future.add_done_callback(lambda done: self._ended(submitted, done))
 
     def _resources(self, submitted: Submitted) -> dict[str, int]:
         """Return what a subtask takes of its worker."""
@@ -199,7 +230,7 @@ class ClusterJobs:
     def _started(self, message: dict[str, Any]) -> None:
         """Note which worker carries out a subtask. Dask adds the address to its message."""
         submitted = self._of_task.get(message.get("key", ""))
-        if submitted is None:
+        if submitted is None or message.get("stopped"):
             return
         worker, before = message.get("worker", ""), submitted.worker
         if worker != before and before:
@@ -209,14 +240,13 @@ class ClusterJobs:
     def _ended(self, submitted: Submitted, done: Any) -> None:
         """Set the outcome of a subtask, or try it again; called in a thread of Dask's client."""
         self._of_task.pop(done.key, None)
-        if self._closed or not self.has(submitted) or done.key != submitted.future.key:
+        if self._closed or not self._is_current(submitted, done):
             return
         try:
             event = done.result()
         except (Exception, CancelledError) as error:
             event = {"kind": "failed", "error": {"kind": "lost", "message": str(error)}}
         if event["kind"] == "finished":
-            self._submitted.pop(submitted.key, None)
             self.succeed(submitted, event.get("worker", ""))
             return
         failure = event["error"]
@@ -225,9 +255,13 @@ class ClusterJobs:
                 return
         except Exception as error:  # the client has lost the scheduler
             failure = {"kind": "lost", "message": f"lost its cluster: {error}"}
-        self._submitted.pop(submitted.key, None)
         message = f"{_name(submitted)} {failure['message']}"
-        submitted.outcome.set_exception(SubtaskFailed(failure["kind"], message))
+        self.fail(submitted, SubtaskFailed(failure["kind"], message))
+
+    def _is_current(self, submitted: Submitted, done: Any) -> bool:
+        """Return whether a Dask task that has ended is the last try of a subtask that is wanted."""
+        with self._lock:
+            return self.has(submitted) and done.key == submitted.future.key
 
     def _try_again(self, submitted: Submitted, failure: dict[str, Any], worker: str) -> bool:
         """Submit a subtask once more if that may help, and return whether it may."""

@@ -34,11 +34,12 @@ class StorageJobs(ClusterJobs):
         self._uploads.submit(self._publish_and_submit, submitted)
 
     def succeed(self, submitted: Submitted, worker: str) -> None:
-        """Set the outcome once the result is on this machine."""
+        """Set the outcome once the result is on this machine, unless the subtask was dropped."""
         self._downloads.submit(self._fetch, submitted, worker)
 
     def close(self) -> None:
         """Leave the cluster."""
+        self._closed = True
         for pool in (self._uploads, self._downloads):
             pool.shutdown(wait=False, cancel_futures=True)
         super().close()
@@ -53,10 +54,9 @@ class StorageJobs(ClusterJobs):
                 files[f"{SUBTASK_FILES}/{name}"] = content.size, content.sha256
             subtask = replace(subtask, files=files)
             submitted.task = replace(submitted.task, subtask=subtask)
-            if self.has(submitted):
-                self._submit(submitted)
+            self._submit(submitted)
         except Exception as error:
-            submitted.outcome.set_exception(error)
+            self.fail(submitted, error)
 
     def _publish(self, name: str) -> Content:
         """Write a file into the storage, once; its name stands for its content."""
@@ -67,19 +67,18 @@ class StorageJobs(ClusterJobs):
         return self._contents[name]
 
     def _fetch(self, submitted: Submitted, worker: str) -> None:
+        """Bring the result of a subtask to this machine, or let it be carried out once more."""
         try:
-            found = self._storage.fetch_part(self._task.key, submitted.key, self._folder)
+            if self._storage.fetch_part(self._task.key, submitted.key, self._folder):
+                super().succeed(submitted, worker)
+            elif submitted.tries < MOST_TRIES:
+                # Another run of the same node has ended and removed the lists of its fits.
+                self._submit(submitted)
+            else:
+                why = f"the result of {submitted.key} is not in {self._storage.address}"
+                self.fail(submitted, SubtaskFailed("lost", why))
         except Exception as error:
-            submitted.outcome.set_exception(error)
-            return
-        if found:
-            submitted.outcome.set_result(worker)
-        elif submitted.tries < MOST_TRIES:
-            # Another run of the same node has ended and removed the lists of its fits.
-            self._submit(submitted)
-        else:
-            why = f"the result of {submitted.key} is not in {self._storage.address}"
-            submitted.outcome.set_exception(SubtaskFailed("lost", why))
+            self.fail(submitted, error)
 
 
 def named_files(request: Any, folder: Path) -> Iterator[str]:

@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -115,6 +115,7 @@ def training_node(
     check_task: Callable[[Any, Task], None] = lambda params, task: None,
     check_columns: Callable[[Any, Columns], None] = lambda params, columns: None,
     run_subtask: SubtaskFunction | None = None,
+    check_storage: Callable[[Any], Iterable[BadInput]] | None = None,
 ) -> NodeType:
     """Return the node type that trains a kind of model: a table in, a model out.
 
@@ -162,6 +163,7 @@ def training_node(
         params=params,
         run=run,
         run_subtask=run_subtask,
+        check_storage=check_storage,
         python=python,
         inputs=(
             Port("table", "table", "Training rows"),

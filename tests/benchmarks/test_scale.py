@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.scale import page, runs
+from benchmarks.scale import page, runs, scenario
 from benchmarks.scale.jobs import table
 from benchmarks.scale.model import (
     OF_LAYER,
@@ -242,7 +242,8 @@ def test_a_replayed_run_has_the_wall_time_of_its_fits() -> None:
     assert replayed(replay(2)) == (5.0, 5.0)
 
 
-def test_the_page_is_written_from_results(tmp_path: Path) -> None:
+def test_the_page_is_written_from_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scenario, "SEEDS", range(1))  # each takes a second
     results = [generated(run) for run in (*MARTS, *runs.HELD_OUT) if run.kind == "mart"]
     parts = {"coordinator": 3.0, "scheduler": 4.0, "workers": 7.0, "hosts": 20.0}
     queue = {"job": {"job": "queue", "workers": 2}, "sources": "abc", "tasks": 1000}
@@ -257,6 +258,7 @@ def test_the_page_is_written_from_results(tmp_path: Path) -> None:
     assert text.count("| 200 | ") == 1
 
 
+@pytest.mark.slow
 def test_the_committed_page_is_that_of_the_committed_results() -> None:
     results = runs.read_committed()
     assert results, f"no results in {runs.COMMITTED}"

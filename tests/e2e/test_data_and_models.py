@@ -293,7 +293,7 @@ def test_a_downloaded_model_is_imported_and_served_until_it_is_killed(studio: St
 def test_a_long_scoring_outlives_a_reload_and_is_cancelled(studio: Studio, model: str):
     with (studio.workspace.data / "long.csv").open("w") as file:
         file.write("age,job\n")
-        for _ in range(40):
+        for _ in range(200):
             file.write("33,cook\n51,pilot\n" * 50_000)
     go(studio, f"models?model={model}", model)
     pick(studio, "File", "long.csv")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 import engine.run_summaries
-from engine.errors import BadInput, InvalidPipeline
+from engine.errors import BadInput, BadParam, InvalidPipeline
 from engine.events import EventLog
 from engine.node_types import load_catalog
 from engine.pipeline import Edge, Node, Pipeline
@@ -21,7 +22,7 @@ from engine.run_state import NodeState, run_state
 from engine.runs import NotResumable, Runs
 from engine.values import Report
 from engine.workspace import Workspace
-from tests.expect import refused
+from tests.expect import problems, refused
 from tests.run_events import append_stored
 
 GONE = {"pid": 1, "began": 1, "boot": "another"}
@@ -36,6 +37,19 @@ Event = tuple[str, str | None, dict[str, Any]]
 @pytest.fixture
 def runs(tmp_path: Path) -> Runs:
     return Runs(Workspace(tmp_path).create(), load_catalog())
+
+
+def forest(*ranks: int, **sweep: Any) -> Pipeline:
+    """A deep forest of boosted trees with so many workers per fit each."""
+    learners = [{"kind": "mart", "ranks": each} for each in ranks]
+    return Pipeline(
+        name="Forest",
+        nodes={
+            "load": Node(type="load-data", params={"source": "sample:wine"}),
+            "forest": Node(type="deep-forest", params={"learners": learners}, **sweep),
+        },
+        edges=(Edge.between("load.table", "forest.table"),),
+    )
 
 
 def chain(*names: str, name: str = "Chain") -> Pipeline:
@@ -331,3 +345,21 @@ def test_a_run_can_be_watched_from_its_creation(runs: Runs) -> None:
     with runs.log() as log:
         append_stored(log, run_id, "run-started", **(AGAIN | {"supervisor": identify().to_dict()}))
     assert watcher.refresh().nodes == {"a": NodeState()}
+
+
+SWEPT = {"grid": {"learners.0.ranks": [1, 3]}}
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "field", "naming"),
+    [(forest(1, 2), "learners.1.ranks", "2"), (forest(1, sweep=SWEPT), "learners.0.ranks", "3")],
+)
+def test_workers_that_see_a_storage_only_do_not_share_a_fit(
+    runs: Runs, pipeline: Pipeline, field: str, naming: str
+) -> None:
+    cluster = RunOptions(executor="tcp://127.0.0.1:9")
+    runs.require_valid(pipeline, cluster)
+    with refused(InvalidPipeline, naming=naming) as caught:
+        runs.start(pipeline, replace(cluster, storage="s3://bucket/runs"))
+    problems(caught.value.problems, (BadParam, "forest", field))
+    assert not runs.list()

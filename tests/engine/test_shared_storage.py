@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -218,3 +219,24 @@ def test_a_failure_that_passes_is_tried_again(lake: ObjectStore, tmp_path: Path)
             yield 0.0
 
     assert replace(storage, pauses=Repairing()).read_json("results/key.json") is None
+
+
+def test_a_part_is_written_although_another_run_removes_its_folder_meanwhile(
+    storage: SharedStorage, tmp_path: Path
+) -> None:
+    file, found = tmp_path / "file", tmp_path / "found"
+    file.write_text("model")
+    ends: list[str] = []
+
+    class Disturbed(type(file)):  # type: ignore[misc]
+        """A file; while it is copied for the first time, another run ends."""
+
+        def open(self, *arguments: Any, **settings: Any) -> Any:
+            if not ends:
+                ends.append("key")
+                anew(storage).remove_parts("key")
+            return super().open(*arguments, **settings)
+
+    storage.write_file("checkpoints/key/part", Disturbed(file))
+    storage.append_file("checkpoints/key/part", found)
+    assert ends and found.read_text() == "model"

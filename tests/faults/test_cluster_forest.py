@@ -223,3 +223,29 @@ def test_a_fit_that_needs_more_memory_goes_to_a_larger_worker(lab: Lab, tmp_path
         answer = lab.answer(command, timeout=400)
         nothing_was_done_twice(lab, answer, Lab(tmp_path / "local").run(document).outputs)
         assert "is repeated on a worker with more memory" in log(lab)
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not shutil.which("unshare"), reason="needs root and unshare"
+)
+def test_a_fit_that_needs_more_memory_than_any_worker_has_says_so(lab: Lab) -> None:
+    groups = "mount -t tmpfs none /sys/fs/cgroup && echo max > /sys/fs/cgroup/memory.max"
+    limited = ["unshare", "--mount", "sh", "-c", f'{groups} && exec "$@"', "sh"]
+    if subprocess.run([*limited, "true"], capture_output=True).returncode:
+        pytest.skip("this container may not mount anything")
+    document = forest(trees=600)
+    document["nodes"]["forest"]["params"] |= {"folds": 3, "max_layers": 1}
+    with Cluster(lab) as small:
+        small.start_worker(within=limited)
+        (worker,) = small.workers()
+        command = small.run(document)
+        # The node itself must begin with enough memory.
+        files = lab.workspace / "checkpoints"
+        until(lambda: list(files.glob("*/data/mask-*")), 180, "the files of the first fits")
+        Path(f"/proc/{worker}/root/sys/fs/cgroup/memory.max").write_text("9500000")
+        answer = lab.answer(command, timeout=400)
+    assert answer.code == 1
+    error = answer.nodes["forest"]["error"]
+    assert error["kind"] == "memory"
+    assert "no worker of the cluster has more" in error["message"]
+    assert "fold" in error["message"]

@@ -20,6 +20,7 @@ pytest.importorskip(
 from tests.cluster import Cluster
 from tests.faults.lab import Answer, Lab, Outputs, Pipeline, pipeline
 from tests.faults.test_cluster_forest import coordinator, jobs
+from tests.faults.test_cluster_gang import gang_of_two
 from tests.faults.test_deep_forest import forest
 from tests.nodes.data.object_store import KEY, SECRET, ObjectStore, object_store
 from tests.waiting import until
@@ -175,6 +176,29 @@ def test_a_run_whose_supervisor_was_killed_resumes_with_the_finished_fits(
     assert resumed.outputs == outputs
     assert [job["state"] for job in jobs(lab)].count("reused") >= before
     require_each_fit_once(lake)
+
+
+def test_two_runs_of_one_forest_at_once_find_the_same_model(
+    lab: Lab, lake: ObjectStore, cluster: Cluster, outputs: Outputs
+) -> None:
+    """They may do the same fit twice, and the first to end removes the fits of the other."""
+    allow(lab, BUCKET)
+    commands = [cluster.run(FORESTS, "--storage", BUCKET) for _ in range(2)]
+    for command in commands:
+        answer = lab.answer(command, timeout=WAIT_SECONDS)
+        assert answer.code == 0, answer
+        assert answer.outputs == outputs
+
+
+def test_workers_that_see_a_storage_only_do_not_share_a_fit(lab: Lab, lake: ObjectStore) -> None:
+    """It is refused before the cluster is asked."""
+    lab.workspace.mkdir()
+    allow(lab, BUCKET)
+    words = ("--executor", "tcp://127.0.0.1:9", "--storage", BUCKET)
+    answer = lab.answer(lab.start("run", lab.write(gang_of_two()), "--json", *words))
+    assert answer.code == 2
+    assert "ranks" in answer.out and "2 workers per fit" in answer.out
+    assert lab.sylva("runs", "--json").json == []
 
 
 def test_a_storage_that_is_away_for_some_seconds_fails_nothing(

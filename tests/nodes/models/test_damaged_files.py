@@ -43,7 +43,8 @@ def test_predict_refuses_a_file_whose_reader_crashes(sylva: Any, tmp_path: Path)
 
 def test_a_scoring_whose_process_crashes_blames_the_file(kept: Kept, tmp_path: Path):
     source = tmp_path / "t.csv"
-    source.write_text(HEADER + ROW * 10)
+    # So many that the process still scores when it is killed after the first rows.
+    source.write_text(HEADER + ROW * 500_000)
     server = sandbox._server
 
     def crash(rows: int, total: int | None) -> None:
