@@ -468,7 +468,7 @@ def connect(address: str, name: str = "sylva", timeout: float = CONNECT_SECONDS)
             ) from error
         raise SylvaError(
             f"No Dask scheduler answers at {address}. "
-            "Start one as docs/cluster.md says, or give another --executor."
+            "Start one as docs/cluster.md says, or give another address."
         ) from error
 
 
