@@ -341,7 +341,12 @@ def _savings(found: ResultIndex, data: DataSet, peer_of: Callable[[str], str]) -
 
 
 def _times(savings: Sequence[float]) -> str:
-    return f"{max(savings):.2f} ×" if savings else "nothing (all lose more)"
+    if not savings:
+        return "nothing (all lose more)"
+    best = max(savings)
+    if best <= 1:
+        return f"nothing ({best:.2f} ×)"
+    return f"{best:.2f} ×"
 
 
 # --- composite forests and scanning ---
