@@ -26,11 +26,11 @@ from deepforest import FitEvent, preset
 from engine.executors import ClusterOfRun, NodeTask
 from engine.executors.cluster_jobs import ClusterJobs
 from engine.executors.dask import DaskExecutor
-from engine.node_types import load_catalog
 from engine.workspace import Workspace
 
 from .._cascade_jobs import keep_all_layers
 from .._figures import ROOT, process_tree
+from ..cluster import task_of
 from .jobs import _size, table
 
 ADMIT_SECONDS = 120.0
@@ -115,29 +115,7 @@ def _admit(executor: DaskExecutor, n_workers: int) -> None:
 def _task(workspace: Workspace, executor: DaskExecutor, n_workers: int) -> NodeTask:
     machines = {socket.gethostname(): n_workers}
     about = ClusterOfRun(executor.address, executor._check.resource, machines, executor._client.id)
-    return NodeTask(
-        workspace=str(workspace.root),
-        run="bench",
-        node="forest",
-        try_number=1,
-        type="deep-forest",
-        params={},
-        key="bench",
-        fingerprint="",
-        inputs={},
-        sources={},
-        branch=None,
-        branches={},
-        force=False,
-        allow_absolute=False,
-        threads=1,
-        timeout=None,
-        memory_limit=10**9,
-        bytes_left=None,
-        imports=load_catalog()["deep-forest"].imports,
-        delegates=True,
-        cluster=about,
-    )
+    return task_of(workspace, "bench", about)
 
 
 @dataclass
